@@ -315,11 +315,13 @@ Status UseMethod(const std::string& method, const Samples& samples, const Backen
   if (!by_data) {
     INFER_ASSIGN(BlockRounder rounder, RounderNamed(method));
     options.rounder = [rounder](Graph&, const WeightPlan&) { return rounder; };
+    options.body_rounder = rounder;
     return {};
   }
   if (samples.count <= 0)
     return InvalidArgument(Cat("method ", method, " rounds by calibration data; ",
                                Join(RounderNames(), ", "), " need none"));
+  options.body_rounder = MseRounder();
   options.rounder = [method = *by_data, samples, data, on = &backend](Graph& g,
                                                                       const WeightPlan& plan) {
     return RounderFromData(g, plan, samples, *on, method, data);

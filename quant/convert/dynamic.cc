@@ -8,6 +8,7 @@
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/queries.h"
+#include "quant/convert/bodies.h"
 #include "quant/convert/layers.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/scheme/quantize.h"
@@ -294,10 +295,22 @@ Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) 
   if (options.prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
+  QuantizeReport report;
+  INFER_TRY(QuantizeBodies(
+      work,
+      [&](Graph& body) -> Result<QuantizeReport> {
+        DynamicOptions inside = options;
+        inside.change = nullptr;
+        INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
+        INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
+        if (inside.include.empty() && !options.include.empty())
+          return Unsupported("nothing in it is included");
+        return QuantizeDynamic(body, inside);
+      },
+      report));
   DynamicWriter writer(work, options);
   INFER_TRY(writer.Filter(g));
   if (options.change) INFER_TRY(options.change(work, g, writer.Grids()));
-  QuantizeReport report;
   report.weight_bytes_before = ConstantBytes(g);
   INFER_TRY(writer.Write(report));
   if (report.integer_layers == 0)

@@ -61,7 +61,7 @@ bool Allows(const Node& n, std::string_view var, DType to) {
 }  // namespace
 
 std::string NeedsF32(const Node& node, DType to) {
-  if (!node.subgraphs().empty()) return "it has a body, which stays as it is";
+  if (!node.subgraphs().empty()) return "what goes in and out of its body stays f32";
   for (const Keep& k : kKept)
     if (node.def().domain.empty() && In(k.ops, node.op())) return std::string(k.reason);
   const auto others = [](const auto& values) {

@@ -8,6 +8,7 @@
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/calibrate.h"
+#include "quant/convert/bodies.h"
 #include "quant/convert/float_rules.h"
 #include "quant/convert/layers.h"
 #include "quant/scheme/quantize.h"
@@ -349,9 +350,21 @@ Result<QuantizeReport> NarrowFloats(Graph& g, const Samples& samples, const Back
   if (options.prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
+  QuantizeReport report;
+  INFER_TRY(QuantizeBodies(
+      work,
+      [&](Graph& body) -> Result<QuantizeReport> {
+        NarrowOptions inside = options;
+        inside.keep_io = true;
+        INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
+        INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
+        if (inside.include.empty() && !options.include.empty())
+          return Unsupported("nothing in it is included");
+        return NarrowFloats(body, {}, backend, inside);  // no samples run through it alone
+      },
+      report));
   NarrowPlan plan(work, options);
   INFER_TRY(KeepWide(g, samples, backend, options, work, plan));
-  QuantizeReport report;
   report.calibration_samples = samples.count;
   report.weight_bytes_before = ConstantBytes(g);
   for (const auto& n : work.nodes()) {

@@ -34,6 +34,8 @@ struct NodeFilter::Entry {
     const QuantOp* op = FindQuantOp(node);
     return op && op->role == QuantRole::kWeighted;
   }
+  /// Whether it matches a node of the graph or of its bodies.
+  bool MatchesIn(const Graph& g) const;
   bool Matches(const Node& node) const {
     if (pattern.kind == NodePattern::Kind::kOp)
       return node.op() == pattern.text || StandsForOperator(node);
@@ -89,14 +91,19 @@ const NodePattern* NodeFilter::Match(const Node& node) const {
   return nullptr;
 }
 
+bool NodeFilter::Entry::MatchesIn(const Graph& g) const {
+  return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const auto& n) {
+    return Matches(*n) || std::any_of(n->subgraphs().begin(), n->subgraphs().end(),
+                                      [&](const auto& s) { return MatchesIn(*s.second); });
+  });
+}
+
 Status NodeFilter::CheckEachMatches(std::span<const Graph* const> graphs,
                                     std::string_view option) const {
   std::vector<std::string> idle;
   for (const auto& e : entries_) {
-    const bool used = std::any_of(graphs.begin(), graphs.end(), [&](const Graph* g) {
-      return std::any_of(g->nodes().begin(), g->nodes().end(),
-                         [&](const auto& n) { return e->Matches(*n); });
-    });
+    const bool used =
+        std::any_of(graphs.begin(), graphs.end(), [&](const Graph* g) { return e->MatchesIn(*g); });
     if (!used) idle.push_back(ToString(e->pattern));
   }
   if (idle.empty()) return {};

@@ -17,13 +17,24 @@ namespace {
 
 constexpr size_t kMaxReasons = 12;
 
-Status NothingToDo(const QuantPlan& plan) {
+/// Layers that lie in bodies are none of this mode's.
+std::string_view BesideBodies(const Graph& g) {
+  const bool has_bodies = std::any_of(g.nodes().begin(), g.nodes().end(),
+                                      [](const auto& n) { return !n->subgraphs().empty(); });
+  return has_bodies
+             ? " outside of the bodies of its control flow (--mode weight-only, dynamic, fp16 "
+               "and bf16 reach into them)"
+             : "";
+}
+
+Status NothingToDo(const Graph& g, const QuantPlan& plan) {
   std::vector<std::string> reasons;
   for (const PlannedNode& p : plan.nodes)
     if (p.op && p.op->role == QuantRole::kWeighted)
       reasons.push_back(Cat(Describe(*p.node), ": ", p.reason));
   if (reasons.empty())
-    return Unsupported("no layer can be INT8: the model has no convolution or matrix product");
+    return Unsupported(Cat("no layer can be INT8: the model has no convolution or matrix product",
+                           BesideBodies(g)));
   const size_t all = reasons.size();
   reasons.resize(std::min(all, kMaxReasons));
   if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
@@ -114,6 +125,8 @@ int64_t ConstantBytes(const Graph& g) {
   int64_t bytes = 0;
   for (const auto& v : g.values())
     if (v->is_constant()) bytes += v->constant()->byte_size();
+  for (const auto& n : g.nodes())
+    for (const auto& [name, body] : n->subgraphs()) bytes += ConstantBytes(*body);
   return bytes;
 }
 
@@ -179,7 +192,7 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
                                    int64_t calibration_samples) {
   StaticResult r{model.graph.Clone(), {}};
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(r.graph, original, model.scheme));
-  if (plan.values.empty() && model.scheme.store.empty()) return NothingToDo(plan);
+  if (plan.values.empty() && model.scheme.store.empty()) return NothingToDo(original, plan);
   r.report.calibration_samples = calibration_samples;
   r.report.weight_bytes_before = ConstantBytes(original);
   WarnOfCollapse(plan, model.scheme, r.report);
@@ -200,7 +213,7 @@ Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Ba
   while (true) {
     INFER_ASSIGN(model.graph, PrepareStatic(g, options.prepare));
     INFER_ASSIGN(const QuantPlan plan, KeepUnseen(model.graph, g, model.ranges, model.scheme));
-    if (plan.values.empty()) return NothingToDo(plan);
+    if (plan.values.empty()) return NothingToDo(g, plan);
     std::vector<std::string> wanted;
     for (const size_t i : plan.observed)
       if (!model.ranges.contains(plan.values[i]->name())) wanted.push_back(plan.values[i]->name());

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 
 #include "lib/ir/editor.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "quant/convert/bodies.h"
 #include "quant/convert/cast_and_mul.h"
 #include "quant/scheme/quantize.h"
 #include "quant/weight_only/round.h"
@@ -207,6 +209,23 @@ class WeightQuantizer {
   QuantizeReport report_;
 };
 
+/// A body of control flow as a graph of its own.
+Result<QuantizeReport> QuantizeInBody(Graph& body, const WeightOnlyOptions& options) {
+  WeightOnlyOptions inside;
+  inside.scheme = options.scheme;
+  inside.accuracy_level = options.accuracy_level;
+  inside.prepare = options.prepare;
+  inside.stop = options.stop;
+  inside.body_rounder = options.body_rounder;
+  if (options.body_rounder)
+    inside.rounder = [&](Graph&, const WeightPlan&) { return options.body_rounder; };
+  INFER_ASSIGN(inside.scheme.include, PatternsFor(body, options.scheme.include));
+  INFER_ASSIGN(inside.scheme.exclude, PatternsFor(body, options.scheme.exclude));
+  if (inside.scheme.include.empty() && !options.scheme.include.empty())
+    return Unsupported("nothing in it is included");
+  return QuantizeWeightOnly(body, inside);
+}
+
 }  // namespace
 
 Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& options) {
@@ -218,12 +237,17 @@ Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& opt
   if (options.prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
+  QuantizeReport report;
+  INFER_TRY(QuantizeBodies(
+      work, [&](Graph& body) { return QuantizeInBody(body, options); }, report));
   if (options.change) {
     INFER_ASSIGN(const WeightPlan planned, PlanWeights(work, g, options.scheme));
     INFER_TRY(options.change(work, g, GridsOf(planned)));
   }
   INFER_ASSIGN(WeightPlan plan, PlanWeights(work, g, options.scheme));
-  INFER_ASSIGN(QuantizeReport report, WeightQuantizer(work, options, std::move(plan)).Run());
+  INFER_ASSIGN(QuantizeReport around, WeightQuantizer(work, options, std::move(plan)).Run());
+  std::move(around.layers.begin(), around.layers.end(), std::back_inserter(report.layers));
+  CountLayers(report);
   if (report.integer_layers == 0) return NothingToDo(report);
   INFER_TRY(SpellAsCastAndMul(work, /*products=*/false));
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));

@@ -18,6 +18,9 @@ struct WeightOnlyOptions {
   /// so that a rounder may run the graph over data first, and may change constants in ways that
   /// leave its results as they are. Default: NearestRounder().
   std::function<Result<BlockRounder>(Graph& prepared, const WeightPlan& plan)> rounder;
+  /// How weights in bodies of control flow are rounded, through which no data run alone. Default:
+  /// NearestRounder().
+  BlockRounder body_rounder = nullptr;
   /// The codes of layers (convolutions, recurrent operators), whose scales stay, come from
   /// `rounder`, too, by requests with RoundRequest::scales; else they are rounded to nearest.
   bool round_layers = false;

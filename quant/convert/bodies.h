@@ -1,0 +1,27 @@
+#pragma once
+/// Weights in bodies of control flow. A decoder that is merged of one with and one without a past
+/// (as Optimum writes it) holds all of its layers in the two branches of an If, and their weights
+/// in the graph around, which both capture.
+#include <functional>
+
+#include "quant/scheme/node_filter.h"
+#include "quant/scheme/report.h"
+
+namespace infer {
+
+/// Quantizes a body as a graph of its own. Unsupported: there is nothing in it to quantize.
+using QuantizeBody = std::function<Result<QuantizeReport>(Graph& body)>;
+
+/// Hands each body in `g`, with the constants that it captures as constants of its own, to
+/// `quantize`, and adds the layers that this reports to `report`. What two bodies of a node, or a
+/// body and the graph around, hold alike then lies once in the graph around. Values between bodies
+/// and `g` keep their types. Errors of `quantize` other than Unsupported are returned; `g` may have
+/// changed then.
+Status QuantizeBodies(Graph& g, const QuantizeBody& quantize, QuantizeReport& report);
+
+/// The patterns that match a node of `g` or of its bodies; the others are about other graphs.
+/// InvalidArgument: a pattern does not compile.
+Result<std::vector<NodePattern>> PatternsFor(const Graph& g,
+                                             const std::vector<NodePattern>& patterns);
+
+}  // namespace infer
