@@ -19,7 +19,8 @@ class PackedMemory {
   Part Take(size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (!slab_ || used_ + bytes > slab_->size()) {
-      slab_ = Buffer::Allocate(std::max(bytes, kSlab));
+      slab_ = Buffer::Allocate(std::max(bytes, next_));
+      next_ = std::min(4 * next_, kLargestSlab);
       used_ = 0;
     }
     std::byte* data = slab_->mutable_data() + used_;
@@ -28,11 +29,12 @@ class PackedMemory {
   }
 
  private:
-  /// What is never written of the last one takes no memory.
-  static constexpr size_t kSlab = size_t{32} << 20;
+  /// What is never written of the last one takes no memory, but counts; so a small program begins
+  /// with a small one, on pages of the usual size.
+  static constexpr size_t kSmallestSlab = size_t{1} << 20, kLargestSlab = size_t{32} << 20;
   std::mutex mutex_;
   std::shared_ptr<Buffer> slab_;
-  size_t used_ = 0;
+  size_t used_ = 0, next_ = kSmallestSlab;
 };
 
 }  // namespace infer
