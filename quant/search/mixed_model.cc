@@ -137,7 +137,9 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
   m.values_ = ObservedValues(plan);
   INFER_TRY(m.FindLayers(plan));
   if (m.layers_.empty())
-    return Unsupported("the model has no convolution, matrix product or table of embeddings");
+    return Unsupported(
+        "the model has no convolution, matrix product or table of embeddings outside of bodies of "
+        "control flow");
   INFER_TRY(m.RoundWeights(calibration, seconds, backend));
   return m;
 }
