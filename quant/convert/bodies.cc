@@ -55,7 +55,8 @@ class NodeWithBodies {
  private:
   /// Constants that one or more bodies and the graph around have alike.
   struct Shared {
-    Value* outer = nullptr;
+    Tensor contents;
+    Value* outer = nullptr;                          // in the graph around; nullptr: not there yet
     std::vector<std::pair<size_t, Value*>> holders;  // body, constant of it
   };
 
@@ -92,9 +93,9 @@ class NodeWithBodies {
   Shared& SharedOf(const Tensor& t) {
     auto& alike = shared_[HashOf(t)];
     for (Shared& s : alike)
-      if (SameContents(t, s.outer ? *s.outer->constant() : *s.holders.front().second->constant()))
-        return s;
-    return alike.emplace_back();
+      if (SameContents(t, s.contents)) return s;
+    alike.push_back({t, nullptr, {}});
+    return alike.back();
   }
 
   Status LayTogether() {
@@ -110,8 +111,7 @@ class NodeWithBodies {
           return h.first == s.holders.front().first;
         });
         if (s.holders.empty() || (!s.outer && in_one)) continue;
-        const Value& first = *s.holders.front().second;
-        if (!s.outer) s.outer = editor_.AddConstant(*first.constant(), first.name());
+        if (!s.outer) s.outer = editor_.AddConstant(s.contents, s.holders.front().second->name());
         INFER_TRY(Capture(s));
       }
     return {};

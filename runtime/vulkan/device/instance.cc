@@ -259,9 +259,8 @@ std::vector<int64_t> FreeBytesOfHeaps(VkPhysicalDevice device) {
   vkGetPhysicalDeviceMemoryProperties2(device, &memory);
   std::vector<int64_t> free;
   for (uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; ++i)
-    free.push_back(
-        std::max<int64_t>(0, static_cast<int64_t>(budget.heapBudget[i]) -
-                                 static_cast<int64_t>(budget.heapUsage[i])));
+    free.push_back(std::max<int64_t>(
+        0, static_cast<int64_t>(budget.heapBudget[i]) - static_cast<int64_t>(budget.heapUsage[i])));
   return free;
 }
 
