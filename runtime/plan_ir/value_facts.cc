@@ -4,6 +4,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "lib/support/hash.h"
+
 namespace infer {
 namespace {
 
@@ -26,13 +28,21 @@ void MixTensor(uint64_t& hash, const Tensor& t) {
     Mix(hash, static_cast<uint64_t>(bytes[i]));
 }
 
+/// What SameConstant tells apart: thousands of small constants may differ by their contents alone.
+void MixConstant(uint64_t& hash, const Tensor& t) {
+  if (t.dtype() == DType::kString || t.byte_size() > kComparedBytes)
+    Mix(hash, reinterpret_cast<uintptr_t>(&t));
+  else
+    Mix(hash, HashBytes(t.raw(), static_cast<size_t>(t.byte_size())));
+}
+
 uint64_t HashOf(const ValueFacts& f) {
   uint64_t hash = static_cast<uint64_t>(f.type.dtype());
   if (f.type.is_tensor() && f.type.shape().has_rank())
     for (const Dim& d : f.type.shape().dims())
       Mix(hash, d.is_static() ? static_cast<uint64_t>(d.value()) : 1);
   MixTensor(hash, f.known);
-  if (f.constant) Mix(hash, static_cast<uint64_t>(f.constant->num_elements()));
+  if (f.constant) MixConstant(hash, *f.constant);
   Mix(hash, (f.elements ? f.elements->size() : 0) * 4 + (f.changed ? 2 : 0) + (f.late ? 1 : 0));
   return hash;
 }
