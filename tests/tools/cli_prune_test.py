@@ -322,7 +322,7 @@ class CliPrune(CliTestCase):
         point = self.dir / "point"
         whole, killed = self.dir / "whole.onnx", self.dir / "killed.onnx"
         self.expect(0, "infer-opt", "prune", self.small, "-o", whole, *args)
-        kept = ["--fine-tune-checkpoint", point]
+        kept = ["--fine-tune-checkpoint", point, "--fine-tune-checkpoint-every", 0]
         process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["prune", self.small, "-o", killed, *args, *kept])],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60

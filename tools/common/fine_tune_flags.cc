@@ -75,6 +75,9 @@ void FineTuneFlags::Declare(Options& o, const std::string& what) {
   o.Value("--fine-tune-temperature", &temperature, "Of the distillation of class scores");
   o.Value("--fine-tune-checkpoint", &checkpoint,
           "Keeps the state of the training; the same command goes on from it", PathUse::kWrite);
+  o.Value(
+      "--fine-tune-checkpoint-every", &checkpoint_seconds,
+      "Seconds from one checkpoint to the next, at least 20 times as long as writing one takes");
 }
 
 Status FineTuneFlags::Check() const {
@@ -120,6 +123,7 @@ FineTuneOptions FineTuneFlags::Request(Context& context, uint64_t seed, int thre
   o.augment.mirror = copies == "mirrored" || copies == "both";
   o.seed = seed;
   o.checkpoint = checkpoint;
+  o.checkpoint_seconds = checkpoint_seconds;
   o.threads = threads;
   o.why_not_stacked = WhyNotStacked;
   o.tell = [&context](const std::string& line) { context.Note(line); };

@@ -10,6 +10,7 @@ struct FineTuneFlags {
   double rate = 1e-3, labels = 0.1, activations = 0, temperature = 2;
   int64_t batch = 32;
   std::string copies = "both", checkpoint;
+  double checkpoint_seconds = 2;
 
   /// `what` is trained, in the help.
   void Declare(Options& o, const std::string& what);

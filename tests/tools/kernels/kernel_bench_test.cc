@@ -149,7 +149,8 @@ TEST(KernelBench, StepsWhoseShapesHangOnDataAreTakenWhenTheyAreKnown) {
 }
 
 TEST(KernelTimer, AFailureEndsItWhereverItComes) {
-  for (const int at : {1, 50}) {
+  // Three repetitions make at least so many calls, however long one takes.
+  for (const int at : {1, 2, 3}) {
     KernelTimer timer({.min_time_s = 1e-4, .repetitions = 3});
     int calls = 0;
     const auto time = timer.Time(
