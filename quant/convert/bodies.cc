@@ -32,15 +32,16 @@ class NodeWithBodies {
   NodeWithBodies(Graph& g, Node& node)
       : g_(g), editor_(g), node_(node), operands_(node.inputs().size() - node.num_captures()) {}
 
-  Status Run(const QuantizeBody& quantize, QuantizeReport& report) {
+  Status Run(const QuantizeBody& quantize, QuantizeReport& report, std::string& refusal) {
     INFER_TRY(TakeOut());
     bool changed = false;
     for (Graph& body : bodies_) {
       const size_t inputs = body.inputs().size();
       auto made = quantize(body);
       if (!made.ok()) {
-        if (made.status().code() == Code::kUnsupported) continue;
-        return made.status();
+        if (made.status().code() != Code::kUnsupported) return made.status();
+        refusal = made.status().message();
+        continue;
       }
       if (body.inputs().size() != inputs) return Internal("a body lost an input");
       changed = true;
@@ -181,17 +182,18 @@ bool AnyMatches(const Graph& g, const NodeFilter& filter) {
 
 }  // namespace
 
-Status QuantizeBodies(Graph& g, const QuantizeBody& quantize, QuantizeReport& report) {
+Result<std::string> QuantizeBodies(Graph& g, const QuantizeBody& quantize, QuantizeReport& report) {
+  std::string refusal;
   std::vector<Node*> nodes;
   for (const auto& n : g.nodes())
     if (!n->subgraphs().empty()) nodes.push_back(n.get());
   for (Node* n : nodes) {
     const std::string name = Describe(*n);
-    if (Status s = NodeWithBodies(g, *n).Run(quantize, report); !s.ok())
+    if (Status s = NodeWithBodies(g, *n).Run(quantize, report, refusal); !s.ok())
       return std::move(s).In(name);
   }
   if (!nodes.empty()) GraphEditor(g).Sweep();
-  return {};
+  return refusal;
 }
 
 Result<std::vector<NodePattern>> PatternsFor(const Graph& g,

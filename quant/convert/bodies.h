@@ -3,6 +3,7 @@
 /// (as Optimum writes it) holds all of its layers in the two branches of an If, and their weights
 /// in the graph around, which both capture.
 #include <functional>
+#include <string>
 
 #include "quant/scheme/node_filter.h"
 #include "quant/scheme/report.h"
@@ -15,9 +16,14 @@ using QuantizeBody = std::function<Result<QuantizeReport>(Graph& body)>;
 /// Hands each body in `g`, with the constants that it captures as constants of its own, to
 /// `quantize`, and adds the layers that this reports to `report`. What two bodies of a node, or a
 /// body and the graph around, hold alike then lies once in the graph around. Values between bodies
-/// and `g` keep their types. Errors of `quantize` other than Unsupported are returned; `g` may have
-/// changed then.
-Status QuantizeBodies(Graph& g, const QuantizeBody& quantize, QuantizeReport& report);
+/// and `g` keep their types. Gives why a body stays as it is, "" where none does. Errors of
+/// `quantize` other than Unsupported are returned; `g` may have changed then.
+Result<std::string> QuantizeBodies(Graph& g, const QuantizeBody& quantize, QuantizeReport& report);
+
+/// " (in a body: WHY)" behind a message that nothing can be quantized; "" for none.
+inline std::string InABody(const std::string& refusal) {
+  return refusal.empty() ? "" : " (in a body: " + refusal + ")";
+}
 
 /// The patterns that match a node of `g` or of its bodies; the others are about other graphs.
 /// InvalidArgument: a pattern does not compile.

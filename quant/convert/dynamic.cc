@@ -296,27 +296,29 @@ Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) 
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
   QuantizeReport report;
-  INFER_TRY(QuantizeBodies(
-      work,
-      [&](Graph& body) -> Result<QuantizeReport> {
-        DynamicOptions inside = options;
-        inside.change = nullptr;
-        INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
-        INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
-        if (inside.include.empty() && !options.include.empty())
-          return Unsupported("nothing in it is included");
-        return QuantizeDynamic(body, inside);
-      },
-      report));
+  INFER_ASSIGN(const std::string bodies,
+               QuantizeBodies(
+                   work,
+                   [&](Graph& body) -> Result<QuantizeReport> {
+                     DynamicOptions inside = options;
+                     inside.change = nullptr;
+                     INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
+                     INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
+                     if (inside.include.empty() && !options.include.empty())
+                       return Unsupported("nothing in it is included");
+                     return QuantizeDynamic(body, inside);
+                   },
+                   report));
   DynamicWriter writer(work, options);
   INFER_TRY(writer.Filter(g));
   if (options.change) INFER_TRY(options.change(work, g, writer.Grids()));
   report.weight_bytes_before = ConstantBytes(g);
   INFER_TRY(writer.Write(report));
   if (report.integer_layers == 0)
-    return Unsupported(
-        "no layer can be INT8 with dynamic ranges: the model has no convolution, matrix product or "
-        "recurrent layer with constant weights");
+    return Unsupported(Cat(
+        "no layer can be INT8 with dynamic ranges: the model has no convolution, matrix product "
+        "or recurrent layer with constant weights",
+        InABody(bodies)));
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
   report.weight_bytes_after = ConstantBytes(work);
   g = std::move(work);

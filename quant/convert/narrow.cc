@@ -351,18 +351,20 @@ Result<QuantizeReport> NarrowFloats(Graph& g, const Samples& samples, const Back
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
   QuantizeReport report;
-  INFER_TRY(QuantizeBodies(
-      work,
-      [&](Graph& body) -> Result<QuantizeReport> {
-        NarrowOptions inside = options;
-        inside.keep_io = true;
-        INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
-        INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
-        if (inside.include.empty() && !options.include.empty())
-          return Unsupported("nothing in it is included");
-        return NarrowFloats(body, {}, backend, inside);  // no samples run through it alone
-      },
-      report));
+  INFER_ASSIGN(const std::string bodies,
+               QuantizeBodies(
+                   work,
+                   [&](Graph& body) -> Result<QuantizeReport> {
+                     NarrowOptions inside = options;
+                     inside.keep_io = true;
+                     INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
+                     INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
+                     if (inside.include.empty() && !options.include.empty())
+                       return Unsupported("nothing in it is included");
+                     return NarrowFloats(body, {}, backend,
+                                         inside);  // no samples run through it alone
+                   },
+                   report));
   NarrowPlan plan(work, options);
   INFER_TRY(KeepWide(g, samples, backend, options, work, plan));
   report.calibration_samples = samples.count;
@@ -379,7 +381,8 @@ Result<QuantizeReport> NarrowFloats(Graph& g, const Samples& samples, const Back
     return Unsupported(Cat("no layer can be ", Name(options.to),
                            report.layers.empty()
                                ? ""
-                               : Cat(": ", report.layers[0].name, ": ", report.layers[0].reason)));
+                               : Cat(": ", report.layers[0].name, ": ", report.layers[0].reason),
+                           InABody(bodies)));
   INFER_TRY(NarrowWriter(work, plan, options).Write());
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after conversion: ", s.message()));
   report.weight_bytes_after = ConstantBytes(work);

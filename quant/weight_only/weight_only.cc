@@ -30,15 +30,16 @@ std::string PrecisionOf(const BlockGrid& grid) {
   return grid.bits == 8 ? "int8-weights" : Cat("int", grid.bits);
 }
 
-Status NothingToDo(const QuantizeReport& report) {
+Status NothingToDo(const QuantizeReport& report, const std::string& bodies) {
   std::vector<std::string> reasons;
   for (const QuantizedLayer& l : report.layers)
     reasons.push_back(Cat(l.op, " '", l.name, "': ", l.reason));
-  if (reasons.empty()) return Unsupported("the model has no layer with weights");
+  if (reasons.empty())
+    return Unsupported(Cat("the model has no layer with weights", InABody(bodies)));
   const size_t all = reasons.size();
   reasons.resize(std::min(all, kMaxReasons));
   if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
-  return Unsupported(Cat("no weights can be quantized: ", Join(reasons, "; ")));
+  return Unsupported(Cat("no weights can be quantized: ", Join(reasons, "; "), InABody(bodies)));
 }
 
 class WeightQuantizer {
@@ -238,8 +239,9 @@ Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& opt
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
   QuantizeReport report;
-  INFER_TRY(QuantizeBodies(
-      work, [&](Graph& body) { return QuantizeInBody(body, options); }, report));
+  INFER_ASSIGN(const std::string bodies,
+               QuantizeBodies(
+                   work, [&](Graph& body) { return QuantizeInBody(body, options); }, report));
   if (options.change) {
     INFER_ASSIGN(const WeightPlan planned, PlanWeights(work, g, options.scheme));
     INFER_TRY(options.change(work, g, GridsOf(planned)));
@@ -248,7 +250,7 @@ Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& opt
   INFER_ASSIGN(QuantizeReport around, WeightQuantizer(work, options, std::move(plan)).Run());
   std::move(around.layers.begin(), around.layers.end(), std::back_inserter(report.layers));
   CountLayers(report);
-  if (report.integer_layers == 0) return NothingToDo(report);
+  if (report.integer_layers == 0) return NothingToDo(report, bodies);
   INFER_TRY(SpellAsCastAndMul(work, /*products=*/false));
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
   report.weight_bytes_before = ConstantBytes(g);

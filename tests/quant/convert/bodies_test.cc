@@ -106,7 +106,9 @@ TEST(QuantizeBodies, PatternsChooseInBodies) {
   Graph g = golden.Clone();
   DynamicOptions options;
   options.include = {ParseNodePattern("t")};  // the value of no product
-  EXPECT_EQ(QuantizeDynamic(g, options).status().code(), Code::kUnsupported);
+  const Status s = QuantizeDynamic(g, options).status();
+  EXPECT_EQ(s.code(), Code::kUnsupported);
+  EXPECT_THAT(s.message(), HasSubstr("(in a body: "));
   options.include = {ParseNodePattern("nobody")};
   EXPECT_EQ(QuantizeDynamic(g, options).status().code(), Code::kInvalidArgument);
   options.include = {};
