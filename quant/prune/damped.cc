@@ -26,8 +26,9 @@ DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,
       s.h.row(k) -= x(k) * x.transpose() / static_cast<double>(m.rows);
     s.c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
   }
-  const double mean = s.h.diagonal().mean(),
-               added = mean > kLeastMoment ? std::max(damping * mean, rounding) : std::max(1.0, rounding);
+  const double mean = s.h.diagonal().mean(), added = mean > kLeastMoment
+                                                         ? std::max(damping * mean, rounding)
+                                                         : std::max(1.0, rounding);
   s.h.diagonal().array() += added;
   s.c += added * Floats(dense.data(), r, d).cast<double>().transpose();
   return s;
