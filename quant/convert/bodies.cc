@@ -1,7 +1,6 @@
 #include "quant/convert/bodies.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <map>
 
@@ -18,12 +17,6 @@ constexpr int64_t kSharedBytes = 256;
 bool MayBeShared(const Value& v) {
   return v.is_constant() && v.dtype() != DType::kString &&
          v.constant()->byte_size() >= kSharedBytes;
-}
-
-bool SameContents(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.dims() == b.dims() && a.byte_size() == b.byte_size() &&
-         (a.raw() == b.raw() ||
-          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.byte_size())) == 0);
 }
 
 /// A node with bodies, which are taken out, quantized, and put back.
@@ -94,7 +87,7 @@ class NodeWithBodies {
   Shared& SharedOf(const Tensor& t) {
     auto& alike = shared_[HashOf(t)];
     for (Shared& s : alike)
-      if (SameContents(t, s.contents)) return s;
+      if (BitEqual(t, s.contents)) return s;
     alike.push_back({t, nullptr, {}});
     return alike.back();
   }
@@ -172,12 +165,16 @@ class NodeWithBodies {
   std::map<uint64_t, std::vector<Shared>> shared_;
 };
 
-bool AnyMatches(const Graph& g, const NodeFilter& filter) {
-  return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const auto& n) {
-    return filter.Match(*n) ||
-           std::any_of(n->subgraphs().begin(), n->subgraphs().end(),
-                       [&](const auto& s) { return AnyMatches(*s.second, filter); });
-  });
+/// The patterns that match in `g`.
+Result<std::vector<NodePattern>> Matching(const Graph& g,
+                                          const std::vector<NodePattern>& patterns) {
+  const Graph* const graphs[] = {&g};
+  std::vector<NodePattern> matching;
+  for (const NodePattern& p : patterns) {
+    INFER_ASSIGN(const NodeFilter filter, NodeFilter::Compile(std::span(&p, 1), &g));
+    if (filter.CheckEachMatches(graphs, "").ok()) matching.push_back(p);
+  }
+  return matching;
 }
 
 }  // namespace
@@ -196,14 +193,12 @@ Result<std::string> QuantizeBodies(Graph& g, const QuantizeBody& quantize, Quant
   return refusal;
 }
 
-Result<std::vector<NodePattern>> PatternsFor(const Graph& g,
-                                             const std::vector<NodePattern>& patterns) {
-  std::vector<NodePattern> matching;
-  for (const NodePattern& p : patterns) {
-    INFER_ASSIGN(const NodeFilter filter, NodeFilter::Compile(std::span(&p, 1), &g));
-    if (AnyMatches(g, filter)) matching.push_back(p);
-  }
-  return matching;
+Status FitPatterns(const Graph& body, std::vector<NodePattern>& include,
+                   std::vector<NodePattern>& exclude) {
+  const bool chooses = !include.empty();
+  INFER_ASSIGN(include, Matching(body, include));
+  INFER_ASSIGN(exclude, Matching(body, exclude));
+  return chooses && include.empty() ? Unsupported("nothing in it is included") : Status();
 }
 
 }  // namespace infer

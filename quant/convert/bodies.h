@@ -25,9 +25,10 @@ inline std::string InABody(const std::string& refusal) {
   return refusal.empty() ? "" : " (in a body: " + refusal + ")";
 }
 
-/// The patterns that match a node of `g` or of its bodies; the others are about other graphs.
+/// Leaves the patterns that match a node of `body` or of its own bodies; the others are about other
+/// graphs. Unsupported: there were patterns to include, and none of them matches here.
 /// InvalidArgument: a pattern does not compile.
-Result<std::vector<NodePattern>> PatternsFor(const Graph& g,
-                                             const std::vector<NodePattern>& patterns);
+Status FitPatterns(const Graph& body, std::vector<NodePattern>& include,
+                   std::vector<NodePattern>& exclude);
 
 }  // namespace infer

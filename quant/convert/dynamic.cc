@@ -302,10 +302,7 @@ Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) 
                    [&](Graph& body) -> Result<QuantizeReport> {
                      DynamicOptions inside = options;
                      inside.change = nullptr;
-                     INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
-                     INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
-                     if (inside.include.empty() && !options.include.empty())
-                       return Unsupported("nothing in it is included");
+                     INFER_TRY(FitPatterns(body, inside.include, inside.exclude));
                      return QuantizeDynamic(body, inside);
                    },
                    report));

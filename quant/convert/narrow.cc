@@ -357,12 +357,9 @@ Result<QuantizeReport> NarrowFloats(Graph& g, const Samples& samples, const Back
                    [&](Graph& body) -> Result<QuantizeReport> {
                      NarrowOptions inside = options;
                      inside.keep_io = true;
-                     INFER_ASSIGN(inside.include, PatternsFor(body, options.include));
-                     INFER_ASSIGN(inside.exclude, PatternsFor(body, options.exclude));
-                     if (inside.include.empty() && !options.include.empty())
-                       return Unsupported("nothing in it is included");
-                     return NarrowFloats(body, {}, backend,
-                                         inside);  // no samples run through it alone
+                     INFER_TRY(FitPatterns(body, inside.include, inside.exclude));
+                     // No samples run through it alone.
+                     return NarrowFloats(body, {}, backend, inside);
                    },
                    report));
   NarrowPlan plan(work, options);

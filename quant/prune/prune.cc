@@ -79,9 +79,9 @@ class ModelPruner {
     if (!layers_.empty()) return {};
     if (report_.layers.empty())
       return Unsupported(
-          "nothing to prune: no convolution, product or recurrent layer outside of bodies of If "
-          "and "
-          "Loop has constant weights");
+          "nothing to prune: no convolution, product or recurrent layer has constant weights "
+          "(bodies "
+          "of control flow are not looked into)");
     const PrunedLayer& first = report_.layers.front();
     return Unsupported(Cat(
         "nothing to prune with ", ToString(options_.pattern), ": ", first.name, ": ", first.reason,

@@ -220,10 +220,7 @@ Result<QuantizeReport> QuantizeInBody(Graph& body, const WeightOnlyOptions& opti
   inside.body_rounder = options.body_rounder;
   if (options.body_rounder)
     inside.rounder = [&](Graph&, const WeightPlan&) { return options.body_rounder; };
-  INFER_ASSIGN(inside.scheme.include, PatternsFor(body, options.scheme.include));
-  INFER_ASSIGN(inside.scheme.exclude, PatternsFor(body, options.scheme.exclude));
-  if (inside.scheme.include.empty() && !options.scheme.include.empty())
-    return Unsupported("nothing in it is included");
+  INFER_TRY(FitPatterns(body, inside.scheme.include, inside.scheme.exclude));
   return QuantizeWeightOnly(body, inside);
 }
 

@@ -29,8 +29,8 @@ class PackedMemory {
   }
 
  private:
-  /// What is never written of the last one takes no memory, but counts; so a small program begins
-  /// with a small one, on pages of the usual size.
+  /// The last slab takes memory as far as it is written, but counts whole; so a small program
+  /// begins with a small one, on pages of the usual size.
   static constexpr size_t kSmallestSlab = size_t{1} << 20, kLargestSlab = size_t{32} << 20;
   std::mutex mutex_;
   std::shared_ptr<Buffer> slab_;

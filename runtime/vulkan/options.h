@@ -71,8 +71,8 @@ const std::vector<VulkanFeature>& VulkanFeatures();
 
 struct VulkanHeap {
   int64_t bytes = 0;
-  /// What the driver leaves this process of it now, beside other programs (VK_EXT_memory_budget);
-  /// -1: it does not say.
+  /// Bytes of it that the driver leaves this process now, beside other programs
+  /// (VK_EXT_memory_budget); -1: it does not say.
   int64_t free_bytes = -1;
   bool device_local = false;
 };

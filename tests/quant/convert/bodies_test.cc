@@ -68,7 +68,7 @@ void ExpectQuantized(const Result<QuantizeReport>& made, const Graph& golden, co
   EXPECT_EQ(products, 4);
   EXPECT_EQ(made->weight_bytes_before, ConstantBytes(golden));
   EXPECT_LE(made->weight_bytes_after, most_bytes);
-  // What both branches have lies around them.
+  // Weights that both branches have lie around them.
   EXPECT_LT(BytesIn(g), 64 * 64 * weight_bytes + 1024);
   ExpectNear(golden, g, least_db);
 }
