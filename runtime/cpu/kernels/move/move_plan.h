@@ -1,6 +1,6 @@
 #pragma once
-/// How elements move from operands to one result: a strided copy, runs, operands in turn, or a
-/// table.
+/// How elements move from operands to one result: a strided copy, runs, a run of each operand in
+/// turn, or a table.
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -60,7 +60,7 @@ class MovePlan {
   // what is added to it by column.
   std::vector<int32_t> rows_, columns_;
   bool doubles_ = false;  // column k adds k / 2
-  // Operands one after the other: of each in turn a run, and where it begins in what all give once.
+  // A Concat: the run that each operand gives in a turn, and where it begins among those of a turn.
   struct Part {
     int operand;
     int64_t n, at;
