@@ -21,7 +21,9 @@ struct TensorMetrics {
   double max_abs_error = 0;
   double mean_abs_error = 0;
   double max_abs_golden = 0;
-  double max_error_ratio = 0;  ///< max|d| / max|r|, by sample's worst; d against 0 counts as is
+  /// max|d| / max|r|, by sample's worst; d against 0 counts as is, and so does d against subnormal
+  /// numbers alone.
+  double max_error_ratio = 0;
   /// Elements that are NaN or infinite on one side, or differ in kind; outside the sums above.
   int64_t non_finite_mismatches = 0;
   /// Non-float tensors (and strings): elements that differ.

@@ -65,8 +65,8 @@ class DynamicWriter {
 };
 
 Status DynamicWriter::Filter(const Graph& original) {
-  INFER_ASSIGN(include_, NodeFilter::Compile(options_.include));
-  INFER_ASSIGN(exclude_, NodeFilter::Compile(options_.exclude));
+  INFER_ASSIGN(include_, NodeFilter::Compile(options_.include, &original));
+  INFER_ASSIGN(exclude_, NodeFilter::Compile(options_.exclude, &original));
   const Graph* graphs[] = {&g_, &original};
   INFER_TRY(include_.CheckEachMatches(graphs, "include"));
   return exclude_.CheckEachMatches(graphs, "exclude");
@@ -287,10 +287,25 @@ Status DynamicWriter::Write(QuantizeReport& report) {
   return {};
 }
 
+/// The reasons of the layers that could have been INT8.
+std::string WhyNone(const QuantizeReport& report) {
+  constexpr size_t kMaxReasons = 12;
+  std::vector<std::string> reasons;
+  for (const QuantizedLayer& l : report.layers)
+    if (l.quantizable) reasons.push_back(Cat(l.op, " '", l.name, "': ", l.reason));
+  if (reasons.empty())
+    return "the model has no convolution, matrix product or recurrent layer with constant weights";
+  const size_t all = reasons.size();
+  reasons.resize(std::min(all, kMaxReasons));
+  if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
+  return Join(reasons, "; ");
+}
+
 }  // namespace
 
 Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) {
   INFER_TRY(CheckIsFloat(g));
+  if (options.prepare) INFER_TRY(CheckFiniteWeights(g));
   Graph work = g.Clone();
   if (options.prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())
@@ -312,10 +327,8 @@ Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) 
   report.weight_bytes_before = ConstantBytes(g);
   INFER_TRY(writer.Write(report));
   if (report.integer_layers == 0)
-    return Unsupported(Cat(
-        "no layer can be INT8 with dynamic ranges: the model has no convolution, matrix product "
-        "or recurrent layer with constant weights",
-        InABody(bodies)));
+    return Unsupported(
+        Cat("no layer can be INT8 with dynamic ranges: ", WhyNone(report), InABody(bodies)));
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
   report.weight_bytes_after = ConstantBytes(work);
   g = std::move(work);

@@ -66,8 +66,8 @@ class NarrowPlan {
 };
 
 Status NarrowPlan::Filter(const Graph& original) {
-  INFER_ASSIGN(include_, NodeFilter::Compile(options_.include));
-  INFER_ASSIGN(exclude_, NodeFilter::Compile(options_.exclude));
+  INFER_ASSIGN(include_, NodeFilter::Compile(options_.include, &original));
+  INFER_ASSIGN(exclude_, NodeFilter::Compile(options_.exclude, &original));
   const Graph* graphs[] = {&g_, &original};
   INFER_TRY(include_.CheckEachMatches(graphs, "include"));
   return exclude_.CheckEachMatches(graphs, "exclude");

@@ -71,8 +71,8 @@ int64_t ConstantBytesOf(const Graph& g) {
 }
 
 Status MixedModel::FindLayers(const QuantPlan& plan) {
-  INFER_ASSIGN(const NodeFilter include, NodeFilter::Compile(options_.scheme.include));
-  INFER_ASSIGN(const NodeFilter exclude, NodeFilter::Compile(options_.scheme.exclude));
+  INFER_ASSIGN(const NodeFilter include, NodeFilter::Compile(options_.scheme.include, &original_));
+  INFER_ASSIGN(const NodeFilter exclude, NodeFilter::Compile(options_.scheme.exclude, &original_));
   INFER_ASSIGN(const auto no_nbits, RefusedNBits(prepared_));
   for (const PlannedNode& p : plan.nodes) {
     const Node& node = *p.node;

@@ -84,6 +84,19 @@ TEST(TensorComparer, ZerosAndNonFinite) {
   EXPECT_EQ(bad.metrics().max_abs_error, 0);
 }
 
+TEST(TensorComparer, SubnormalNumbersCountAsZero) {
+  TensorComparer flushed;
+  ASSERT_TRUE(
+      flushed.Add(Tensor::Of<float>({2}, {3e-39f, -1e-40f}), Tensor::Zeros(DType::kF32, {2})).ok());
+  EXPECT_LT(flushed.metrics().max_error_ratio, 1e-38);
+  TensorComparer far;
+  ASSERT_TRUE(far.Add(Tensor::Of<float>({2}, {3e-39f, 0}), Tensor::Of<float>({2}, {0, 1})).ok());
+  EXPECT_EQ(far.metrics().max_error_ratio, 1);
+  TensorComparer small;
+  ASSERT_TRUE(small.Add(Tensor::Of<float>({1}, {4e-38f}), Tensor::Of<float>({1}, {2e-38f})).ok());
+  EXPECT_NEAR(small.metrics().max_error_ratio, 0.5, 1e-6);
+}
+
 TEST(TensorComparer, OtherTypes) {
   TensorComparer ints;
   ASSERT_TRUE(

@@ -1,4 +1,6 @@
 #include "lib/support/strings.h"
+#include "quant/convert/dynamic.h"
+#include "quant/convert/narrow.h"
 #include "quant/scheme/quantize.h"
 #include "quant/search/mixed_model.h"
 #include "quant/weight_only/weight_only.h"
@@ -53,13 +55,61 @@ TEST(IncludeOperator, OfTheOriginal) {
   EXPECT_THAT(IntegerLayers(s), testing::ElementsAre("Gemm", "MatMul"));
 }
 
+/// Operators of layers that are no longer f32.
+std::vector<std::string> ChangedLayers(const Result<QuantizeReport>& report) {
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  std::vector<std::string> ops;
+  if (report.ok())
+    for (const QuantizedLayer& l : report->layers)
+      if (l.precision != "f32" && (l.op == "Gemm" || l.op == "MatMul")) ops.push_back(l.op);
+  return ops;
+}
+
+TEST(IncludeOperator, OfTheOriginalInEveryMode) {
+  const std::vector<NodePattern> matmul{{NodePattern::Kind::kOp, "MatMul"}},
+      gemm{{NodePattern::Kind::kOp, "Gemm"}};
+  const auto backend = MakeReferenceBackend();
+  using testing::ElementsAre;
+  for (const bool excluded : {false, true}) {
+    const auto dynamic = [&](const std::vector<NodePattern>& patterns) {
+      Graph g = TwoProducts();
+      DynamicOptions o;
+      (excluded ? o.exclude : o.include) = patterns;
+      return QuantizeDynamic(g, o);
+    };
+    const auto half = [&](const std::vector<NodePattern>& patterns) {
+      Graph g = TwoProducts();
+      NarrowOptions o;
+      (excluded ? o.exclude : o.include) = patterns;
+      return NarrowFloats(g, NormalSamples(g, 2, 1), *backend, o);
+    };
+    if (excluded) {
+      EXPECT_THAT(ChangedLayers(dynamic(gemm)), ElementsAre("MatMul"));
+      EXPECT_THAT(ChangedLayers(half(gemm)), ElementsAre("MatMul"));
+      EXPECT_THAT(dynamic(matmul).status().message(),
+                  HasSubstr("Gemm 'bias1': excluded by op:MatMul"));
+    } else {
+      EXPECT_THAT(ChangedLayers(dynamic(matmul)), ElementsAre("Gemm", "MatMul"));
+      EXPECT_THAT(ChangedLayers(half(matmul)), ElementsAre("Gemm", "MatMul"));
+      EXPECT_THAT(dynamic({{NodePattern::Kind::kOp, "Add"}}).status().message(),
+                  HasSubstr("no include entry matches it"));
+    }
+  }
+  QuantizeOptions options;
+  options.scheme.include = matmul;
+  const Graph g = TwoProducts();
+  const auto mixed = MixedModel::Make(g, NormalSamples(g, 4, 1), *backend, options, {});
+  ASSERT_TRUE(mixed.ok()) << mixed.status().message();
+  for (const SearchLayer& l : mixed->layers()) EXPECT_TRUE(l.Allows(Precision::kInt8)) << l.name;
+}
+
 TEST(WeightsOfNan, AreAnInvalidModelInEveryMode) {
   const Graph g = TwoProducts("nan");
   const auto backend = MakeReferenceBackend();
   const Samples samples = NormalSamples(g, 4, 1);
-  Graph a = g.Clone(), b = g.Clone();
+  Graph a = g.Clone(), b = g.Clone(), c = g.Clone();
   const Status all[] = {QuantizeStatic(a, samples, *backend).status(),
-                        QuantizeWeightOnly(b, {}).status(),
+                        QuantizeWeightOnly(b, {}).status(), QuantizeDynamic(c, {}).status(),
                         MixedModel::Make(g, samples, *backend, {}, {}).status()};
   for (const Status& s : all) {
     EXPECT_EQ(s.code(), Code::kInvalidModel) << s.message();

@@ -1,0 +1,49 @@
+/// rule_examples FOLDER: the examples that each fusion rule fires on, in f32 and with other element
+/// types in its place, as FOLDER/RULE.NUMBER.TYPE.onnx. What a type does not allow is left out.
+#include <cstdio>
+#include <filesystem>
+
+#include "lib/ir/text.h"
+#include "lib/onnx/export.h"
+#include "lib/ops/registry.h"
+#include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+
+namespace {
+
+using namespace infer;
+
+/// `text` with element type `type` wherever f32 stands as a word of its own.
+std::string WithType(std::string text, std::string_view type) {
+  constexpr std::string_view kF32 = "f32";
+  for (size_t at = 0; (at = text.find(kF32, at)) != std::string::npos; at += type.size())
+    text.replace(at, kF32.size(), type);
+  return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  constexpr std::string_view kTypes[] = {"f32", "f64", "f16", "i64", "i32", "u8"};
+  const OpRegistry ops = AllOps();
+  int written = 0;
+  for (const ListedRule& listed : AllRules()) {
+    if (listed.ort_only) continue;  // what they read and write is ONNX Runtime's by name
+    int number = 0;
+    for (const std::string& text : listed.rule.fires_on) {
+      ++number;
+      for (const std::string_view type : kTypes) {
+        Result<Graph> g = ParseGraph(WithType(text, type), ops);
+        if (!g.ok()) continue;
+        const std::string name = Cat(listed.rule.name, ".", number, ".", type, ".onnx");
+        const std::string path = (std::filesystem::path(argv[1]) / name).string();
+        Model m;
+        m.graph = *std::move(g);
+        if (ExportModel(m, path, {}).ok()) ++written;
+      }
+    }
+  }
+  std::printf("%d files\n", written);
+  return written > 0 ? 0 : 1;
+}
