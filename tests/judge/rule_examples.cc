@@ -38,9 +38,7 @@ int main(int argc, char** argv) {
         if (!g.ok()) continue;
         const std::string name = Cat(listed.rule.name, ".", number, ".", type, ".onnx");
         const std::string path = (std::filesystem::path(argv[1]) / name).string();
-        Model m;
-        m.graph = *std::move(g);
-        if (ExportModel(m, path, {}).ok()) ++written;
+        if (ExportModel(Model(*std::move(g)), path).ok()) ++written;
       }
     }
   }
