@@ -4,7 +4,8 @@
 set(all "")
 foreach(folder lib datasets passes runtime quant tools)
   file(GLOB_RECURSE found RELATIVE ${SOURCE} ${SOURCE}/${folder}/*.cc ${SOURCE}/${folder}/*.h
-       ${SOURCE}/${folder}/*.in ${SOURCE}/${folder}/*.py ${SOURCE}/${folder}/CMakeLists.txt)
+       ${SOURCE}/${folder}/*.inc ${SOURCE}/${folder}/*.comp ${SOURCE}/${folder}/*.glsl
+       ${SOURCE}/${folder}/*.in ${SOURCE}/${folder}/*.py ${SOURCE}/${folder}/*.cmake ${SOURCE}/${folder}/CMakeLists.txt)
   list(APPEND all ${found})
 endforeach()
 list(SORT all)
