@@ -67,6 +67,20 @@ bool Fits(const Datum& d, const ValueType& type) {
   return false;
 }
 
+/// Unsupported for an operand without elements whose other extents are so large that loops over
+/// them take minutes.
+Status CheckTurns(std::span<const Datum* const> inputs) {
+  constexpr int64_t kMostTurns = int64_t{1} << 31;
+  for (const Datum* d : inputs) {
+    if (!d || !d->is_tensor() || !d->tensor().defined() || d->tensor().num_elements() > 0) continue;
+    const auto turns = CheckedTurns(d->tensor().dims());
+    if (!turns || *turns > kMostTurns)
+      return Unsupported(Cat("an operand ", ToString(d->tensor().dims()),
+                             " has no elements and extents above 2^31"));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name) {
@@ -149,6 +163,7 @@ void ResultCheck::TakeSeen(const Node& node, Node& own) {
 Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,
                                         const OpRegistry& ops) {
   const OpDef& def = node.def();
+  if (Status s = CheckTurns(inputs); !s.ok()) return std::move(s).In(Describe(node));
   if (IsControlFlow(def)) return EvaluateControlFlow(node, inputs);
   if (!def.reference && !def.body.empty()) {
     auto out = EvaluateBody(def, node.attrs(), ops, inputs);
@@ -158,6 +173,7 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
   if (!def.reference) return Unsupported(Cat(Describe(node), ": no reference kernel"));
   std::vector<ValueType> types(inputs.size());
   OpCall call(def, node.attrs(), inputs.size(), node.outputs().size());
+  if (def.prepare) call.BindPrepared(node.prepared());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) continue;
     if (inputs[i]->is_tensor() && !inputs[i]->tensor().defined())

@@ -10,11 +10,14 @@ namespace {
 
 /// Enough for whatever computes shapes; every node of a model may cost this much at import.
 constexpr int64_t kMostElements = 1024, kMostFlops = int64_t{1} << 18;
+/// Of loops over the other axes of a tensor without elements.
+constexpr int64_t kMostTurns = int64_t{1} << 18;
 
 bool IsSmall(const TensorType& t) {
   if (!t.is_static() || t.dtype == DType::kString || t.dtype == DType::kUndefined) return false;
-  const auto n = CheckedNumElements(t.shape.static_dims());
-  return n && *n <= kMostElements;
+  const Dims dims = t.shape.static_dims();
+  const auto n = CheckedNumElements(dims), turns = CheckedTurns(dims);
+  return n && *n <= kMostElements && turns && *turns <= kMostTurns;
 }
 
 /// The integers of `elements` as a tensor of this type; undefined unless all are known.

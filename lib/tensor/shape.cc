@@ -26,6 +26,12 @@ std::optional<int64_t> CheckedNumElements(const Dims& dims) {
   return empty ? 0 : n;
 }
 
+std::optional<int64_t> CheckedTurns(const Dims& dims) {
+  Dims turns = dims;
+  std::replace(turns.begin(), turns.end(), int64_t{0}, int64_t{1});
+  return CheckedNumElements(turns);
+}
+
 int64_t NumElements(const Dims& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
@@ -235,8 +241,8 @@ const Dim& Shape::operator[](int i) const {
 bool Shape::CanExist() const {
   Dims known;
   for (const Dim& d : dims_)
-    if (d.is_static()) known.push_back(d.value() == 0 ? 1 : d.value());
-  return CheckedNumElements(known).has_value();
+    if (d.is_static()) known.push_back(d.value());
+  return CheckedTurns(known).has_value();
 }
 
 bool Shape::Admits(const Dims& dims) const {

@@ -21,6 +21,8 @@ using Dims = std::vector<int64_t>;  ///< static extents, outermost first
 /// Product of the extents; nullopt when it exceeds 2^56 (so that the bytes of any element type fit
 /// int64) or an extent is negative.
 std::optional<int64_t> CheckedNumElements(const Dims& dims);
+/// The same with 0 counted as 1: how often a loop over the axes of an empty tensor may turn.
+std::optional<int64_t> CheckedTurns(const Dims& dims);
 /// Product of the extents. Pre: no overflow (checked where tensors are created).
 int64_t NumElements(const Dims& dims);
 /// Row-major strides in elements.
