@@ -54,8 +54,12 @@ class GraphEditor {
   void SetOperand(Node& node, size_t i, Value* v);
   void SetAttr(Node& node, std::string name, AttrValue value) {
     node.attrs_[std::move(name)] = std::move(value);
+    node.prepared_.store(nullptr);
   }
-  void EraseAttr(Node& node, const std::string& name) { node.attrs_.erase(name); }
+  void EraseAttr(Node& node, const std::string& name) {
+    node.attrs_.erase(name);
+    node.prepared_.store(nullptr);
+  }
   void SetFusedFrom(Node& node, std::vector<std::string> names) {
     node.fused_from_ = std::move(names);
   }

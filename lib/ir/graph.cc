@@ -133,6 +133,7 @@ Graph Graph::Clone() const {
     raw->name_ = n->name_;
     raw->fused_from_ = n->fused_from_;
     raw->attrs_ = n->attrs_;
+    raw->prepared_.store(n->prepared_.load());
     raw->num_captures_ = n->num_captures_;
     raw->extra_ = n->extra_;
     raw->order_ = n->order_;
@@ -174,6 +175,7 @@ std::optional<WeightLayout> WeightLayoutOf(const Node& node) {
 OpCall CallOf(const Node& node) {
   const size_t operands = node.inputs().size() - node.num_captures();
   OpCall call(node.def(), node.attrs(), operands, node.outputs().size());
+  if (node.def().prepare) call.BindPrepared(node.prepared());
   for (size_t i = 0; i < operands; ++i)
     if (const Value* v = node.input(i))
       call.BindInput(i, &v->type(), v->known(), v->elements() ? &*v->elements() : nullptr);

@@ -100,6 +100,7 @@ class Node {
   const Graph* subgraph(std::string_view attr) const;
   /// Opaque protobuf bytes of fields that we keep but do not read (metadata, doc).
   const std::string& extra() const { return extra_; }
+  PreparedSlot& prepared() const { return prepared_; }  ///< for calls of this node
   /// Attribute or default, as OpCall::Attr.
   template <typename T>
   const T& Attr(std::string_view name) const {
@@ -127,7 +128,8 @@ class Node {
   size_t num_captures_ = 0;
   std::vector<std::pair<std::string, std::unique_ptr<Graph>>> subgraphs_;
   std::string extra_;
-  int64_t order_ = 0;  // increases along the topological order
+  mutable PreparedSlot prepared_;  // what the attributes say
+  int64_t order_ = 0;              // increases along the topological order
   std::list<std::unique_ptr<Node>>::iterator self_;
 };
 

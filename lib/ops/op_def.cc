@@ -129,6 +129,15 @@ std::vector<Dim> ElementsOf(const Tensor& t) {
   return out;
 }
 
+Result<std::shared_ptr<const void>> OpCall::PreparedOnce() const {
+  if (prepared_)
+    if (auto made = prepared_->load()) return made;
+  INFER_CHECK(def_->prepare);
+  INFER_ASSIGN(std::shared_ptr<const void> made, def_->prepare(*this));
+  if (prepared_) prepared_->store(made);
+  return made;
+}
+
 std::optional<std::vector<Dim>> OpCall::elements(size_t i) const {
   if (i >= in_.size()) return std::nullopt;
   if (const Tensor* t = in_[i].constant;

@@ -4,6 +4,7 @@
 /// An operator has one *canonical* form, the one that inference, kernels and passes see: the newest
 /// form in which what later opsets made an input is an input. Import lifts older forms to it
 /// (`lift`), export lowers it where an older opset is asked for (`lower`).
+#include <atomic>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -58,6 +59,9 @@ struct PermutedCall;
 /// on) are unknown.
 std::vector<Dim> ElementsOf(const Tensor& t);
 
+/// What OpDef::prepare made of a node's attributes; empty until somebody asks. Thread-safe.
+using PreparedSlot = std::atomic<std::shared_ptr<const void>>;
+
 /// One application of an operator, seen without a graph: what inference, cost and kernels get.
 /// In inference the outputs are written; everywhere else they are final.
 class OpCall {
@@ -110,11 +114,21 @@ class OpCall {
   }
   const std::optional<std::vector<Dim>>& out_elements(size_t i) const { return out_[i].elements; }
 
+  /// What OpDef::prepare makes of the attributes, of the type that it makes; once for a node, where
+  /// the call is of one. Errors: those of `prepare`. Pre: the operator has it, and the attributes
+  /// are of the schema's kinds.
+  template <typename T>
+  Result<std::shared_ptr<const T>> Prepared() const {
+    INFER_ASSIGN(std::shared_ptr<const void> made, PreparedOnce());
+    return std::static_pointer_cast<const T>(std::move(made));
+  }
+
   /// For whoever builds the call.
   void BindInput(size_t i, const ValueType* type, const Tensor* constant = nullptr,
                  const std::vector<Dim>* elements = nullptr) {
     in_[i] = {type, constant, elements};
   }
+  void BindPrepared(PreparedSlot& slot) { prepared_ = &slot; }  ///< outlives the call
 
  private:
   struct In {
@@ -126,10 +140,13 @@ class OpCall {
     ValueType type;
     std::optional<std::vector<Dim>> elements;
   };
+  Result<std::shared_ptr<const void>> PreparedOnce() const;
+
   const OpDef* def_;
   const AttrMap* attrs_;
   std::vector<In> in_;
   std::vector<Out> out_;
+  PreparedSlot* prepared_ = nullptr;
 };
 
 /// One run of a reference kernel: inputs in, outputs made by the kernel.
@@ -243,6 +260,7 @@ inline constexpr std::string_view kMicrosoft = "com.microsoft";
 struct OpDef {
   using InferFn = Status (*)(OpCall&);
   using ReferenceFn = Status (*)(OpRun&);
+  using PrepareFn = Result<std::shared_ptr<const void>> (*)(const OpCall&);
   using CostFn = Cost (*)(const OpCall&);
   using LiftFn = Status (*)(NodeSpec node, int opset, LiftContext& out);
   using DecomposeFn = Result<std::string> (*)(const OpCall& call);
@@ -281,6 +299,9 @@ struct OpDef {
   /// The plain, obviously right kernel: the oracle of every other one and the fall-back. Sums in
   /// double where the result is f32. Runs only after `infer` accepted the actual types.
   ReferenceFn reference = nullptr;
+  /// Of operators whose attributes are a model of their own, which must not be read in each run:
+  /// what `infer` and `reference` work with (OpCall::Prepared). Looks at attributes alone.
+  PrepareFn prepare = nullptr;
   CostFn cost = nullptr;  ///< nullptr: no FLOPs, reads inputs and writes outputs once
   WeightsFn weights =
       nullptr;  ///< of operators that multiply input 0 by weights, input 1; from attributes alone

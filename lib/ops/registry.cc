@@ -25,6 +25,7 @@ std::span<const OpDef> ContribAttentionOps();
 std::span<const OpDef> ContribFusedOps();
 std::span<const OpDef> ContribGroupAttentionOps();
 std::span<const OpDef> ContribIntegerOps();
+std::span<const OpDef> ContribOtherOps();
 std::span<const OpDef> ContribQLinearOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> ConvGradientOps();
@@ -90,6 +91,7 @@ OpRegistry AllOps() {
       ContribFusedOps(),
       ContribGroupAttentionOps(),
       ContribIntegerOps(),
+      ContribOtherOps(),
       ContribQLinearOps(),
       ConvOps(),
       ConvGradientOps(),

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 DOMAIN = "com.microsoft"
 U8, I8, U16, I16, I32 = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16,
                          TensorProto.INT16, TensorProto.INT32)
-F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
+U32 = TensorProto.UINT32
+F32, F16, F64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
 
 
 def element_type(value):

@@ -1,7 +1,7 @@
 """Small models of ONNX Runtime's fused activations, products and normalisations, with fixed seeds;
 see contrib_operators.py."""
 
-from contrib_cases import F32, I32, Case, bytes_of, np, scale
+from contrib_cases import F32, F64, I32, U32, Case, bytes_of, np, scale
 
 
 def real(r, *shape):
@@ -19,6 +19,23 @@ def activation_cases():
         out.append(Case("BiasGelu", "", [x, b], [F32]))
         out.append(Case("FastGelu", "", [x], [F32]))
         out.append(Case("FastGelu", "bias", [x, b], [F32]))
+    return out
+
+
+def distance_and_hash_cases():
+    out = []
+    r = np.random.default_rng(3)
+    for metric in ("euclidean", "sqeuclidean"):
+        for kind, type_ in ((np.float32, F32), (np.float64, F64)):
+            out.append(Case("CDist", "%s of %s" % (metric, kind.__name__),
+                            [("a", r.normal(size=(5, 7)).astype(kind)), ("b", r.normal(size=(9, 7)).astype(kind))],
+                            [type_], {"metric": metric}))
+    words = np.array(["", "a", "ab", "abc", "abcd", "na\u00efve", "a longer text than four bytes"], object)
+    numbers = np.array([0, 1, 2, 3, 2**31 - 1, 77777])
+    for values in (words, numbers.astype(np.int32), numbers.astype(np.uint32), numbers.astype(np.int64),
+                   numbers.astype(np.uint64), (numbers / 3).astype(np.float32), numbers / 3):
+        for attrs, type_ in (({}, U32), ({"positive": 0, "seed": 5}, I32)):
+            out.append(Case("MurmurHash3", "%s %s" % (values.dtype, attrs), [("x", values)], [type_], attrs))
     return out
 
 
@@ -115,4 +132,4 @@ def normalization_cases():
 
 
 def cases():
-    return activation_cases() + product_cases() + few_bits_cases() + normalization_cases()
+    return activation_cases() + distance_and_hash_cases() + product_cases() + few_bits_cases() + normalization_cases()

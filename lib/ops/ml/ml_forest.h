@@ -14,28 +14,44 @@ struct Vote {
 
 struct TreeNode {
   Branch mode = Branch::kLeaf;
+  bool missing_is_true = false;
   int64_t feature = 0;
   double split = 0;
-  std::vector<double> members = {};
   size_t if_true = 0, if_false = 0;
-  bool missing_is_true = false;
-  std::vector<Vote> votes = {};  // of a leaf
+  size_t begin = 0, end = 0;  ///< of a leaf its votes, of kMember the members
 };
 
 struct Forest {
   std::vector<TreeNode> nodes;
   std::vector<size_t> roots;
+  std::vector<Vote> votes;
+  std::vector<double> members;
   int64_t targets = 0;
 };
 
-/// The targets' values of one row before any transform; `voted` says which had a vote. InvalidModel
-/// when nodes form a cycle or ask for a feature that is not there.
-Status SumVotes(const Forest& f, Aggregate how, const Tensor& x, int64_t row, int64_t features,
-                std::vector<double>& scores, std::vector<char>& voted);
+/// A node's forest with what its other attributes say, read once (OpDef::prepare).
+struct ForestModel {
+  Forest forest;
+  Aggregate how = Aggregate::kSum;
+  PostTransform transform = PostTransform::kNone;
+  std::vector<double> base;  ///< of all targets, one for each, or none
+  Tensor labels;             ///< of a classifier
+  /// Two classes, and all votes are for `voted_class`; they are all positive.
+  bool is_binary = false, is_positive = false;
+  int64_t voted_class = 0;
+};
 
-/// Output 0 of a regression over the rows of input 0, [rows, targets]. `base`: a value for all
-/// targets, one for each, or none.
-Status RunForest(OpRun& run, const Forest& f, Aggregate how, PostTransform transform,
-                 const std::vector<double>& base, DType out);
+/// The trees of a TreeEnsemble. InvalidModel where attributes contradict each other.
+Result<Forest> ReadEnsemble(const OpCall& call);
+/// Those of the older forms, whose votes have attributes that begin with `votes`: "target" or
+/// "class". InvalidModel: lists of different lengths, nodes that are not there, stand twice or are
+/// reached by no root.
+Result<Forest> ReadLegacyForest(const OpCall& call, const std::string& votes, int64_t targets);
+
+using RowUse = FunctionRef<void(int64_t, std::vector<double>&, const std::vector<char>&)>;
+/// Calls use(row, scores, voted) for each row of `x` with the targets' values before any transform
+/// and which of them had a vote; on several threads, each with scores of its own, which `use` may
+/// change. InvalidModel where a row comes to a feature that is not there, or nodes form a cycle.
+Status ForEachRow(const ForestModel& model, const Tensor& x, RowUse use);
 
 }  // namespace infer

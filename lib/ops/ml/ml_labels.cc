@@ -1,6 +1,7 @@
 /// ai.onnx.ml: operators that replace elements by what stands beside them in a list.
 #include <cmath>
 #include <map>
+#include <unordered_map>
 
 #include "lib/ops/ml/ml_scores.h"
 
@@ -86,32 +87,6 @@ Result<Tensor> DefaultLabel(const OpCall& call, DType t) {
   return d;
 }
 
-struct Labels {
-  Tensor keys, values, otherwise;
-};
-
-Result<Labels> ReadLabels(const OpCall& call) {
-  Labels l;
-  INFER_ASSIGN(l.keys, OneList(call, "keys"));
-  INFER_ASSIGN(l.values, OneList(call, "values"));
-  if (l.keys.num_elements() != l.values.num_elements())
-    return InvalidModel(
-        Cat(l.keys.num_elements(), " keys for ", l.values.num_elements(), " values"));
-  if (call.dtype(0) != l.keys.dtype() && call.dtype(0) != DType::kUndefined)
-    return InvalidModel(
-        Cat("the operand is ", Name(call.dtype(0)), ", the keys are ", Name(l.keys.dtype())));
-  if (!kLabels.Has(l.values.dtype()))
-    return InvalidModel(Cat("values cannot be ", Name(l.values.dtype())));
-  INFER_ASSIGN(l.otherwise, DefaultLabel(call, l.values.dtype()));
-  return l;
-}
-
-Status InferLabelEncoder(OpCall& call) {
-  INFER_ASSIGN(const Labels l, ReadLabels(call));
-  call.SetOut(0, l.values.dtype(), call.shape(0));
-  return {};
-}
-
 /// A key that makes equal what LabelEncoder takes for equal: text by its bytes, integers as they
 /// are, floats by value, with one zero and one NaN.
 std::string KeyOf(const Tensor& t, int64_t i) {
@@ -121,15 +96,44 @@ std::string KeyOf(const Tensor& t, int64_t i) {
   return std::isnan(v) ? "nan" : FormatDouble(v == 0 ? 0.0 : v);
 }
 
+struct Labels {
+  DType key = DType::kUndefined;
+  Tensor values, otherwise;
+  std::unordered_map<std::string, int64_t> position;  // of a key among the values
+};
+
+Result<std::shared_ptr<const void>> PrepareLabels(const OpCall& call) {
+  auto made = std::make_shared<Labels>();
+  Labels& l = *made;
+  INFER_ASSIGN(const Tensor keys, OneList(call, "keys"));
+  INFER_ASSIGN(l.values, OneList(call, "values"));
+  if (keys.num_elements() != l.values.num_elements())
+    return InvalidModel(Cat(keys.num_elements(), " keys for ", l.values.num_elements(), " values"));
+  if (!kLabels.Has(l.values.dtype()))
+    return InvalidModel(Cat("values cannot be ", Name(l.values.dtype())));
+  INFER_ASSIGN(l.otherwise, DefaultLabel(call, l.values.dtype()));
+  l.key = keys.dtype();
+  for (int64_t i = 0; i < keys.num_elements(); ++i) l.position[KeyOf(keys, i)] = i;
+  return std::shared_ptr<const void>(std::move(made));
+}
+
+Status InferLabelEncoder(OpCall& call) {
+  INFER_ASSIGN(const auto l, call.Prepared<Labels>());
+  if (call.dtype(0) != l->key && call.dtype(0) != DType::kUndefined)
+    return InvalidModel(
+        Cat("the operand is ", Name(call.dtype(0)), ", the keys are ", Name(l->key)));
+  call.SetOut(0, l->values.dtype(), call.shape(0));
+  return {};
+}
+
 Status RunLabelEncoder(OpRun& run) {
-  INFER_ASSIGN(const Labels l, ReadLabels(run.call()));
+  INFER_ASSIGN(const auto labels, run.call().Prepared<Labels>());
+  const Labels& l = *labels;
   const Tensor& x = run.in(0);
-  std::map<std::string, int64_t, std::less<>> position;
-  for (int64_t i = 0; i < l.keys.num_elements(); ++i) position[KeyOf(l.keys, i)] = i;
   Tensor& y = run.Out(0, l.values.dtype(), x.dims());
   for (int64_t i = 0; i < x.num_elements(); ++i) {
-    const auto found = position.find(KeyOf(x, i));
-    const bool listed = found != position.end();
+    const auto found = l.position.find(KeyOf(x, i));
+    const bool listed = found != l.position.end();
     const Tensor& from = listed ? l.values : l.otherwise;
     const int64_t at = listed ? found->second : 0;
     if (y.dtype() == DType::kString)
@@ -210,6 +214,7 @@ std::span<const OpDef> MlLabelOps() {
           .tolerance = 0,
           .infer = InferLabelEncoder,
           .reference = RunLabelEncoder,
+          .prepare = PrepareLabels,
           .lift = LiftLabelEncoder,
           .example = R"(graph g() -> (y) { x = const str[3] {"a", "b", "c"}
             y = ai.onnx.ml::LabelEncoder(x) {keys_strings=["a", "b"], values_int64s=[5, 6]} })",

@@ -180,9 +180,9 @@ Status InferTfIdf(OpCall& call) {
 using Grams = std::map<std::vector<std::string>, size_t>;
 
 /// The pool holds the 1-grams, then the 2-grams, ...; ngram_counts[n - 1] is where n-grams begin.
-Result<Grams> ReadPool(const OpRun& run, const std::vector<std::string>& pool) {
-  const std::vector<int64_t>& starts = run.Ints("ngram_counts");
-  const size_t known = run.Ints("ngram_indexes").size();
+Result<Grams> ReadPool(const OpCall& call, const std::vector<std::string>& pool) {
+  const std::vector<int64_t>& starts = call.Ints("ngram_counts");
+  const size_t known = call.Ints("ngram_indexes").size();
   Grams grams;
   size_t index = 0;
   for (size_t n = 1; n <= starts.size(); ++n) {
@@ -199,19 +199,25 @@ Result<Grams> ReadPool(const OpRun& run, const std::vector<std::string>& pool) {
   return grams;
 }
 
+Result<std::shared_ptr<const void>> PrepareTfIdf(const OpCall& call) {
+  std::vector<std::string> pool;
+  if (call.HasAttr("pool_strings")) {
+    pool = call.Attr<std::vector<std::string>>("pool_strings");
+  } else {
+    for (int64_t v : call.Ints("pool_int64s")) pool.push_back(std::to_string(v));
+  }
+  INFER_ASSIGN(Grams grams, ReadPool(call, pool));
+  return std::shared_ptr<const void>(std::make_shared<const Grams>(std::move(grams)));
+}
+
 Status RunTfIdf(OpRun& run) {
   const Tensor& x = run.in(0);
   const auto text = [](const Tensor& t, int64_t i) {
     return t.dtype() == DType::kString ? t.strings()[static_cast<size_t>(i)]
                                        : std::to_string(t.IntAt(i));
   };
-  std::vector<std::string> pool;
-  if (run.call().HasAttr("pool_strings")) {
-    pool = run.Attr<std::vector<std::string>>("pool_strings");
-  } else {
-    for (int64_t v : run.Ints("pool_int64s")) pool.push_back(std::to_string(v));
-  }
-  INFER_ASSIGN(const Grams grams, ReadPool(run, pool));
+  INFER_ASSIGN(const auto prepared, run.call().Prepared<Grams>());
+  const Grams& grams = *prepared;
   const std::vector<int64_t>& indexes = run.Ints("ngram_indexes");
   const std::string& mode = run.Str("mode");
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF")
@@ -359,6 +365,7 @@ std::span<const OpDef> StringOps() {
                           {"T1", TypeSet(DType::kF32)}},
           .infer = InferTfIdf,
           .reference = RunTfIdf,
+          .prepare = PrepareTfIdf,
           .example = R"(graph g() -> (y) { x = const i64[6] {1, 1, 3, 3, 3, 7}
             y = TfIdfVectorizer(x) {mode="TF", min_gram_length=1, max_gram_length=2,
               max_skip_count=0, ngram_counts=[0, 2], ngram_indexes=[0, 1, 2],

@@ -1,8 +1,13 @@
-/// CausalConvWithState, LinearAttention, DeformConv, RegexFullMatch, the NaN of f4e2m1.
+/// CausalConvWithState, LinearAttention, DeformConv, RegexFullMatch, the NaN of f4e2m1, models of
+/// ai.onnx.ml, distances and hashes of ONNX Runtime.
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "lib/ir/editor.h"
+#include "lib/ir/eval.h"
+#include "lib/ir/text.h"
+#include "lib/support/strings.h"
 #include "tests/lib/ops/run_op.h"
 
 namespace infer {
@@ -122,6 +127,107 @@ TEST(TreeEnsembleClassifier, OneScoreOfTwoClasses) {
   ExpectClose(r.outputs[1], F({2, 2}, {0.75f, 0.25f, 0.25f, 0.75f}));
   attrs["nodes_truenodeids"] = Ints{0, 0, 0};  // a cycle
   EXPECT_FALSE(run().status.ok());
+}
+
+/// The shape of a tree: where feature 0 is at most 0 the row ends at node 1, else at node 2.
+const AttrMap kStump = {{"nodes_treeids", Ints{0, 0, 0}},
+                        {"nodes_nodeids", Ints{0, 1, 2}},
+                        {"nodes_featureids", Ints{0, 0, 0}},
+                        {"nodes_values", Floats{0, 0, 0}},
+                        {"nodes_modes", Strings{"BRANCH_LEQ", "LEAF", "LEAF"}},
+                        {"nodes_truenodeids", Ints{1, 0, 0}},
+                        {"nodes_falsenodeids", Ints{2, 0, 0}},
+                        {"target_treeids", Ints{0, 0, 0, 0}},
+                        {"target_nodeids", Ints{2, 1, 1, 2}},
+                        {"target_ids", Ints{0, 0, 0, 0}},
+                        {"target_weights", Floats{10, 1, 2, 20}}};
+
+/// As ONNX Runtime reads it, and skl2onnx means it: paths and leaves of a decision tree.
+TEST(TreeEnsembleRegressor, OfOneTargetTheFirstVoteOfALeafCounts) {
+  const Tensor x = F({2, 1}, {-1, 1});
+  AttrMap attrs = kStump;
+  attrs["n_targets"] = int64_t{1};
+  ExpectClose(Call("ai.onnx.ml::TreeEnsembleRegressor", {x}, attrs), F({2, 1}, {1, 10}));
+  attrs["n_targets"] = int64_t{2};
+  ExpectClose(Call("ai.onnx.ml::TreeEnsembleRegressor", {x}, attrs), F({2, 2}, {3, 0, 30, 0}));
+}
+
+/// Nodes in any order, numbered with gaps, of two trees.
+TEST(TreeEnsembleRegressor, NodesStandInAnyOrder) {
+  const AttrMap attrs = {
+      {"n_targets", int64_t{1}},
+      {"nodes_treeids", Ints{7, 3, 3, 7, 3, 7}},
+      {"nodes_nodeids", Ints{20, 5, 9, 0, 1, 11}},
+      {"nodes_featureids", Ints{0, 0, 1, 0, 0, 0}},
+      {"nodes_values", Floats{0, 0, 0.5f, 2, 0, 0}},
+      {"nodes_modes", Strings{"LEAF", "LEAF", "BRANCH_GT", "BRANCH_LT", "LEAF", "LEAF"}},
+      {"nodes_truenodeids", Ints{0, 0, 5, 11, 0, 0}},
+      {"nodes_falsenodeids", Ints{0, 0, 1, 20, 0, 0}},
+      {"target_treeids", Ints{3, 7, 3, 7}},
+      {"target_nodeids", Ints{1, 20, 5, 11}},
+      {"target_ids", Ints{0, 0, 0, 0}},
+      {"target_weights", Floats{1, 10, 2, 20}}};
+  ExpectClose(Call("ai.onnx.ml::TreeEnsembleRegressor", {F({3, 2}, {1, 1, 1, 0, 5, 0})}, attrs),
+              F({3, 1}, {22, 21, 11}));
+}
+
+/// Attributes are read once for a node, and again where they change.
+TEST(TreeEnsembleRegressor, IsReadOncePerNode) {
+  Graph g(TestOps());
+  GraphEditor e(g);
+  Value* const x = e.AddInput("x", TensorType{DType::kF32, Shape(Dims{2, 1})});
+  AttrMap attrs = kStump;
+  attrs["n_targets"] = int64_t{1};
+  const auto y = e.Add("TreeEnsembleRegressor", {x}, attrs, "ai.onnx.ml");
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  e.MarkOutput(*y);
+  Node& node = *(*y)->producer();
+  const auto read = node.prepared().load();
+  ASSERT_TRUE(read);
+  const Graph copy = g.Clone();
+  EXPECT_EQ(copy.nodes().front()->prepared().load(), read);
+  const Datum input = F({2, 1}, {-1, 1});
+  const auto run = [&] { return (*Evaluate(g, std::span(&input, 1)))[0].tensor(); };
+  ExpectClose(run(), F({2, 1}, {1, 10}));
+  EXPECT_EQ(node.prepared().load(), read);
+  e.SetAttr(node, "target_weights", Floats{5, 6, 7, 8});
+  ExpectClose(run(), F({2, 1}, {6, 5}));
+  EXPECT_NE(node.prepared().load(), read);
+}
+
+/// Known values of the algorithm (its author's test program gives them, too).
+TEST(MurmurHash3, KnownValues) {
+  Tensor text(DType::kString, {3});
+  text.mutable_strings()[1] = "a";
+  text.mutable_strings()[2] = "hello, world";
+  EXPECT_EQ(Call("com.microsoft::MurmurHash3", {text}).ToInts(), (Ints{0, 0x3c2569b2, 0x149bbb7f}));
+  EXPECT_EQ(Call("com.microsoft::MurmurHash3", {text}, {{"seed", int64_t{1}}}).ToInts()[0],
+            0x514e28b7);
+}
+
+TEST(CDist, Metrics) {
+  const Tensor a = F({1, 2}, {0, 0}), b = F({2, 2}, {3, 4, 1, 0});
+  ExpectClose(Call("com.microsoft::CDist", {a, b}), F({1, 2}, {25, 1}));
+  ExpectClose(Call("com.microsoft::CDist", {a, b}, {{"metric", std::string("euclidean")}}),
+              F({1, 2}, {5, 1}));
+}
+
+/// A loop over the other extents of an operand without elements would take days.
+TEST(EmptyOperands, OfHugeExtentsAreNotWalked) {
+  for (std::string_view call : {"EyeLike(x)", "TopK(x, k) {axis=1}", "ai.onnx.ml::Normalizer(x)",
+                                "LpNormalization(x)", "Softmax(x)"}) {
+    const std::string outs = call.starts_with("TopK") ? "y, i" : "y";
+    const auto g = ParseGraph(Cat("graph g(x: f32[1099511627776,0]) -> (y) { k = const i64[1] {0} ",
+                                  outs, " = ", call, " }"),
+                              TestOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    const Datum x = Tensor(DType::kF32, {int64_t{1} << 40, 0});
+    EXPECT_EQ(Evaluate(*g, std::span(&x, 1)).status().code(), Code::kUnsupported) << call;
+  }
+  // Not while the graph is built either.
+  EXPECT_TRUE(
+      ParseGraph("graph g() -> (y) { x = const f32[1099511627776,0] {} y = EyeLike(x) }", TestOps())
+          .ok());
 }
 
 TEST(SVMRegressor, SumsKernels) {
