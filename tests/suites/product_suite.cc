@@ -47,12 +47,18 @@ TEST(Product, IntegerSumsBeyond32Bits) {
   constexpr std::string_view kForms[] = {
       "a = DequantizeLinear(x, s) b = DequantizeLinear(w, s) y = MatMul(a, b)",
       "a = DequantizeLinear(x, s) b = DequantizeLinear(w, s) p = MatMul(a, b) "
-      "t = const f32[] {40000} y = QuantizeLinear(p, t) {output_dtype=2}",
-      "a = DequantizeLinear(x, s) b = DequantizeLinear(w, s) y = Gemm(a, b)"};
+      "y = QuantizeLinear(p, t) {output_dtype=2}",
+      "a = DequantizeLinear(x, s) b = DequantizeLinear(w, s) y = Gemm(a, b)",
+      "y = QLinearMatMul(x, s, z, w, s, o, t, z)",
+      "y = com.microsoft::QGemm(x, s, z, w, s, o, _, t, z)",
+      "f = const i64[4] {1, -1, 1, 1} i = Reshape(x, f) h = const i64[4] {3, -1, 1, 1} "
+      "v = Transpose(w) u = Reshape(v, h) y = QLinearConv(i, s, z, u, s, o, t, z)"};
   for (int64_t depth : {65000, 70000})
     for (std::string_view form : kForms) {
       auto g = ParseGraph(Cat("graph g(x: u8[1,", depth, "], w: i8[", depth,
-                              ",3]) -> (y) { s = const f32[] {0.5} ", form, " }"),
+                              ",3]) -> (y) { s = const f32[] {0.5} z = const u8[] {0} o = const i8[] {0} "
+                              "t = const f32[] {4000000} ",
+                              form, " }"),
                           SuiteOps());
       ASSERT_TRUE(g.ok()) << g.status().message();
       Tensor x(DType::kU8, {1, depth}), w(DType::kI8, {depth, 3});
@@ -72,6 +78,31 @@ TEST(Product, IntegerSumsBeyond32Bits) {
                     Cat("depth ", depth, ", level ", level, ", ", form));
       }
     }
+}
+
+/// Codes of 255 by weights of 255: from 33,026 of them a sum of 32 bits would wrap.
+TEST(Product, LongSumsOfAQuantizedLstm) {
+  constexpr int64_t kDepth = 40000;
+  auto g = ParseGraph(Cat("graph g(x: f32[1,1,", kDepth, "], w: u8[1,", kDepth,
+                          ",4]) -> (y) { r = const u8[1,1,4] {1, 2, 3, 4} s = const f32[1] {1e-7} "
+                          "z = const u8[1] {0} a, b, y = com.microsoft::DynamicQuantizeLSTM(x, w, "
+                          "r, _, _, _, _, _, s, z, s, z) {hidden_size=1} }"),
+                      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  Tensor x(DType::kF32, {1, 1, kDepth}), w(DType::kU8, {1, kDepth, 4});
+  for (int64_t i = 0; i < kDepth; ++i) x.Set(i, 1);
+  for (int64_t i = 0; i < kDepth * 4; ++i) w.Set(i, 255);
+  GraphEditor(*g).SetConstant(g->FindValue("w"), w);
+  const auto want = Evaluate(*g, std::vector<Datum>{x});
+  ASSERT_TRUE(want.ok()) << want.status().message();
+  EXPECT_GT((*want)[0].tensor().At(0), 0.1);
+  for (int level : {0, 1}) {
+    const auto program = BackendUnderTest().Compile(*g, {.level = level});
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    const auto got = RunOnce(**program, std::vector<Datum>{x});
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    ExpectClose((*got)[0], (*want)[0], 1e-3, Cat("level ", level));
+  }
 }
 
 TEST(Product, Epilogues) {

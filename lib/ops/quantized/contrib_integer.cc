@@ -48,7 +48,7 @@ Status InferQGemm(OpCall& call) {
   return {};
 }
 
-/// The int32 sum (A - a_zero)(B - b_zero) + C times alpha a_scale b_scale [/ y_scale] in f32.
+/// The sum (A - a_zero)(B - b_zero) + C times alpha a_scale b_scale [/ y_scale] in f32.
 Status RunQGemm(OpRun& run) {
   const bool trans_a = run.Int("transA") != 0, trans_b = run.Int("transB") != 0;
   INFER_ASSIGN(Tensor a, Centered(run.in(kA), &run.in(kAZero), 0));
@@ -74,9 +74,7 @@ Status RunQGemm(OpRun& run) {
       g, a, b, [&](int64_t, int64_t row, int64_t col, int64_t count, const double* sums) {
         for (int64_t i = 0; i < count; ++i) {
           const int64_t at = row * g.n + col + i;
-          // Exact in double; the sum wraps as int32 does.
-          const auto sum = static_cast<int32_t>(
-              static_cast<uint32_t>(static_cast<int64_t>(sums[i] + bias.At(at))));
+          const double sum = sums[i] + bias.At(at);  // exact
           const float v = static_cast<float>(sum) * factors[static_cast<size_t>(col + i)];
           if (zero)
             StoreQuantized(y, at, v, zero->At(0));

@@ -1,7 +1,8 @@
 /// The integer products of ai.onnx: ConvInteger, MatMulInteger, QLinearConv, QLinearMatMul.
 ///
-/// Sums of products of 8-bit integers are exact in double, so they are those of int32 arithmetic
-/// (which wraps). Results are scaled in f32, as integer kernels do: one factor
+/// Sums of products of 8-bit integers are exact in double. Those that are results wrap as int32
+/// arithmetic does; those that are scaled do not: the standard lets a sum overflow, and no backend
+/// here makes other numbers of it. They are scaled in f32, as integer kernels do: one factor
 /// x_scale w_scale / y_scale per output, then round half to even.
 #include "lib/ops/common.h"
 #include "lib/ops/conv/conv_reference.h"
@@ -60,7 +61,7 @@ Status InferQLinearConv(OpCall& call) {
 
 Result<ConvGeometry> ConvolveCentered(
     OpRun& run, const ConvOperands& at, DType out,
-    const std::function<void(Tensor&, int64_t channel, int64_t at, int32_t sum)>& store) {
+    const std::function<void(Tensor&, int64_t channel, int64_t at, double sum)>& store) {
   const Tensor &x = run.in(at.x), &w = run.in(at.w);
   INFER_ASSIGN(ConvGeometry g,
                ReadConvGeometry(run.call().def(), run.call().attrs(), x.dims(), w.dims()));
@@ -71,15 +72,15 @@ Result<ConvGeometry> ConvolveCentered(
   ConvolveReference(
       g, xc, wc, [&](int64_t n, int64_t m, int64_t begin, int64_t count, const double* sums) {
         for (int64_t i = 0; i < count; ++i)
-          store(y, m, (n * g.out_channels + m) * plane + begin + i, WrapToInt32(sums[i]));
+          store(y, m, (n * g.out_channels + m) * plane + begin + i, sums[i]);
       });
   return g;
 }
 
 Status RunConvInteger(OpRun& run) {
   return ConvolveCentered(run, kConvInteger, DType::kI32,
-                          [](Tensor& y, int64_t, int64_t at, int32_t sum) {
-                            y.mutable_data<int32_t>()[static_cast<size_t>(at)] = sum;
+                          [](Tensor& y, int64_t, int64_t at, double sum) {
+                            y.mutable_data<int32_t>()[static_cast<size_t>(at)] = WrapToInt32(sum);
                           })
       .status();
 }
@@ -95,10 +96,8 @@ Status RunQLinearConv(OpRun& run) {
   const Tensor& w_scale = run.in(4);
   const Tensor* bias = run.in_or_null(8);
   return ConvolveCentered(run, kQLinearConv, run.in(7).dtype(),
-                          [&](Tensor& y, int64_t m, int64_t at, int32_t sum) {
-                            if (bias)
-                              sum = static_cast<int32_t>(static_cast<uint32_t>(sum) +
-                                                         static_cast<uint32_t>(bias->IntAt(m)));
+                          [&](Tensor& y, int64_t m, int64_t at, double sum) {
+                            if (bias) sum += bias->At(m);
                             const float factor =
                                 x_scale * static_cast<float>(PerChannel(w_scale, m)) / y_scale;
                             StoreQuantized(y, at, static_cast<float>(sum) * factor, y_zero);

@@ -6,6 +6,7 @@
 
 #include "lib/ops/quantized/quant_reference.h"
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
+#include "runtime/cpu/kernels/int8/offset_weights.h"
 
 namespace infer {
 
@@ -18,8 +19,10 @@ class ByteProduct {
   /// `codes` [D, depth, columns] of u8 or s8; `scale` and `zero` [D] or [D, columns].
   static ByteProduct Of(const Tensor& codes, const Tensor& scale, const Tensor& zero,
                         int64_t direction);
-  /// Whether the machine has our product of bytes.
-  static bool IsThere() { return simd::TheMultiplyBytes() != nullptr; }
+  /// Whether the machine has our product of bytes, and sums of `depth` products fit 32 bits.
+  static bool IsThere(int64_t depth) {
+    return simd::TheMultiplyBytes() != nullptr && depth <= kMostWideProducts;
+  }
 
   /// Bytes of a row of codes, and floats of what a run needs besides.
   static int64_t RowBytes(int64_t depth) { return (depth + 3) / 4 * 4; }
