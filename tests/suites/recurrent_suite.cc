@@ -84,6 +84,42 @@ TEST(Recurrent, Forms) {
       }
 }
 
+/// PyTorch's other choice for an RNN.
+TEST(Recurrent, Relu) {
+  for (bool states : {false, true}) {
+    Check(kCells[2], {.hidden = 19, .states = states, .more = ", activations=[\"Relu\"]"});
+    Check(kCells[2], {.batch = 9,
+                      .direction = "bidirectional",
+                      .states = states,
+                      .more = ", activations=[\"Relu\", \"Relu\"]"});
+  }
+  CheckGraph(
+      "graph g(x: f32[2,2,4], w: f32[2,3,4], r: f32[2,3,3]) -> (y) { y = RNN(x, w, r) "
+      "{hidden_size=3, direction=\"bidirectional\", activations=[\"Relu\", \"Tanh\"]} }");
+}
+
+/// Older Keras has hard sigmoids; clip bounds what goes into them.
+TEST(Recurrent, UnusualActivations) {
+  const std::string_view hard = "activation_alpha=[0.2, 0.2], activation_beta=[0.5, 0.5]";
+  for (const int64_t batch : {1, 9}) {
+    for (const std::string& more :
+         {Cat(", activations=[\"HardSigmoid\", \"Relu\", \"Tanh\"], ", hard),
+          std::string(", clip=0.4"), std::string(", input_forget=1"),
+          std::string(", activations=[\"Sigmoid\", \"Softsign\", \"Elu\"], clip=0.7")}) {
+      Check(kCells[0], {.batch = batch, .hidden = 19, .states = true, .more = more});
+      Check(kCells[0], {.batch = batch, .hidden = 7, .peepholes = true, .more = more});
+    }
+    for (std::string_view reset : {"0", "1"})
+      for (const std::string& more :
+           {Cat(", activations=[\"HardSigmoid\", \"Tanh\"], ", hard), std::string(", clip=0.4")})
+        Check(kCells[1], {.batch = batch,
+                          .hidden = 19,
+                          .direction = "bidirectional",
+                          .more = Cat(more, ", linear_before_reset=", reset)});
+    Check(kCells[2], {.batch = batch, .hidden = 9, .more = ", activations=[\"Relu\"], clip=0.3"});
+  }
+}
+
 TEST(Recurrent, WantedOutputs) {
   for (const Cell& cell : kCells)
     for (std::string_view outputs : {"y", "h"}) Check(cell, {.outputs = outputs});

@@ -13,46 +13,7 @@ namespace {
 
 // ---- Activations -----------------------------------------------------------------------------
 
-struct Activation {
-  double (*fn)(double x, double alpha, double beta);
-  double alpha, beta, clip;
-  /// `clip` bounds what goes in; NaN stays.
-  double operator()(double x) const {
-    return fn(x > clip ? clip : x < -clip ? -clip : x, alpha, beta);
-  }
-};
-
-/// The activations of all directions, in order. activation_alpha and activation_beta hold values
-/// only for those that take them.
-Result<std::vector<Activation>> ReadActivations(const OpCall& call, size_t directions,
-                                                const std::vector<std::string>& defaults) {
-  const AttrMap& attrs = call.attrs();
-  auto floats = [&](std::string_view name) {
-    return call.HasAttr(name) ? call.Attr<std::vector<float>>(name) : std::vector<float>();
-  };
-  const std::vector<float> alphas = floats("activation_alpha"), betas = floats("activation_beta");
-  std::vector<std::string> names =
-      attrs.count("activations") ? call.Attr<std::vector<std::string>>("activations") : defaults;
-  const size_t per_direction = defaults.size();
-  if (names.size() == per_direction)  // one direction's names serve both
-    for (size_t i = 0; i < per_direction * (directions - 1); ++i) names.push_back(names[i]);
-  if (names.size() < per_direction * directions)
-    return InvalidModel(
-        Cat("activations has ", names.size(), " names, wants ", per_direction * directions));
-  names.resize(per_direction * directions);
-  const double clip = call.HasAttr("clip") ? call.Float("clip") : INFINITY;
-  std::vector<Activation> out;
-  size_t next_alpha = 0, next_beta = 0;
-  for (const std::string& name : names) {
-    const ActivationDef* def = FindActivation(name);
-    if (!def) return Unsupported(Cat("activation '", name, "' is not known"));
-    Activation a{def->fn, def->alpha, def->beta, clip};
-    if (def->parameters >= 1 && next_alpha < alphas.size()) a.alpha = alphas[next_alpha++];
-    if (def->parameters >= 2 && next_beta < betas.size()) a.beta = betas[next_beta++];
-    out.push_back(a);
-  }
-  return out;
-}
+using Activation = RecurrentActivation;
 
 // ---- Cells -----------------------------------------------------------------------------------
 
@@ -272,9 +233,41 @@ std::vector<std::string> DefaultActivations(RecurrentCell cell) {
   return {};
 }
 
+/// activation_alpha and activation_beta hold values only for those that take them.
+Result<std::vector<Activation>> ReadActivations(const OpCall& call, RecurrentCell cell) {
+  const std::vector<std::string> defaults = DefaultActivations(cell);
+  const AttrDef* direction = call.def().FindAttr("direction");
+  const size_t directions = direction && call.Str("direction") == "bidirectional" ? 2 : 1;
+  const AttrMap& attrs = call.attrs();
+  auto floats = [&](std::string_view name) {
+    return call.HasAttr(name) ? call.Attr<std::vector<float>>(name) : std::vector<float>();
+  };
+  const std::vector<float> alphas = floats("activation_alpha"), betas = floats("activation_beta");
+  std::vector<std::string> names =
+      attrs.count("activations") ? call.Attr<std::vector<std::string>>("activations") : defaults;
+  const size_t per_direction = defaults.size();
+  if (names.size() == per_direction)  // one direction's names serve both
+    for (size_t i = 0; i < per_direction * (directions - 1); ++i) names.push_back(names[i]);
+  if (names.size() < per_direction * directions)
+    return InvalidModel(
+        Cat("activations has ", names.size(), " names, wants ", per_direction * directions));
+  names.resize(per_direction * directions);
+  const double clip = call.HasAttr("clip") ? call.Float("clip") : INFINITY;
+  std::vector<Activation> out;
+  size_t next_alpha = 0, next_beta = 0;
+  for (const std::string& name : names) {
+    const ActivationDef* def = FindActivation(name);
+    if (!def) return Unsupported(Cat("activation '", name, "' is not known"));
+    Activation a{def->fn, def->alpha, def->beta, clip};
+    if (def->parameters >= 1 && next_alpha < alphas.size()) a.alpha = alphas[next_alpha++];
+    if (def->parameters >= 2 && next_beta < betas.size()) a.beta = betas[next_beta++];
+    out.push_back(a);
+  }
+  return out;
+}
+
 Status CheckActivations(const OpCall& call, RecurrentCell cell) {
-  const size_t directions = call.Str("direction") == "bidirectional" ? 2 : 1;
-  return ReadActivations(call, directions, DefaultActivations(cell)).status();
+  return ReadActivations(call, cell).status();
 }
 
 Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tensor& w,
@@ -294,8 +287,7 @@ Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tenso
         return InvalidModel(
             Cat("sequence_lens[", b, "] is ", lengths->IntAt(b), " of ", g.steps, " steps"));
   const std::vector<std::string> defaults = DefaultActivations(cell);
-  INFER_ASSIGN(const std::vector<Activation> activations,
-               ReadActivations(run.call(), static_cast<size_t>(g.dirs), defaults));
+  INFER_ASSIGN(const std::vector<Activation> activations, ReadActivations(run.call(), cell));
   const DType t = run.in(0).dtype();
   const Dims y_dims = batch_first ? Dims{g.batch, g.steps, g.dirs, g.hidden}
                                   : Dims{g.steps, g.dirs, g.batch, g.hidden};

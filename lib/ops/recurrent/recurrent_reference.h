@@ -11,6 +11,17 @@ enum class RecurrentCell : uint8_t { kRnn, kGru, kLstm };
 
 /// Of the gates, in the order in which attribute `activations` has them per direction.
 std::vector<std::string> DefaultActivations(RecurrentCell cell);
+/// One of them, with its parameters.
+struct RecurrentActivation {
+  double (*fn)(double x, double alpha, double beta);
+  double alpha, beta, clip;
+  /// `clip` bounds what goes in; NaN stays.
+  double operator()(double x) const {
+    return fn(x > clip ? clip : x < -clip ? -clip : x, alpha, beta);
+  }
+};
+/// Those of all directions, in order. Errors: see CheckActivations.
+Result<std::vector<RecurrentActivation>> ReadActivations(const OpCall& call, RecurrentCell cell);
 /// Unsupported for an activation that nobody knows, InvalidModel for too few of them.
 Status CheckActivations(const OpCall& call, RecurrentCell cell);
 

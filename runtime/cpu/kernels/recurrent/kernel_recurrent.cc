@@ -21,6 +21,27 @@ Cell CellOf(const Node& n) {
   return n.Is("GRU") ? Cell::kGru : Cell::kRnn;
 }
 
+/// An RNN whose activation is Relu in every direction.
+bool IsRelu(const Node& n) {
+  const auto it = n.attrs().find("activations");
+  if (CellOf(n) != Cell::kRnn || it == n.attrs().end()) return false;
+  const auto& names = std::get<std::vector<std::string>>(it->second);
+  return !names.empty() && std::all_of(names.begin(), names.end(),
+                                       [](const std::string& name) { return name == "Relu"; });
+}
+
+/// Whether gates go through what no loop of ours computes.
+bool IsUnusual(const Node& n) {
+  if (n.attrs().count("clip") || n.AttrOr<int64_t>("input_forget", 0) != 0) return true;
+  const auto it = n.attrs().find("activations");
+  if (it == n.attrs().end()) return false;
+  const std::vector<std::string> one = DefaultActivations(CellOf(n));
+  const auto& names = std::get<std::vector<std::string>>(it->second);
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] != one[i % one.size()]) return true;
+  return false;
+}
+
 std::string RefuseRecurrent(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
@@ -31,14 +52,6 @@ std::string RefuseRecurrent(const StepCall& call) {
     if (n.input(i) && is_number(i) &&
         (!n.input(i)->type().is_tensor() || n.input(i)->dtype() != DType::kF32))
       return Cat("operand '", n.input(i)->name(), "' is ", ToString(n.input(i)->type()));
-  if (n.attrs().count("clip")) return "clip";
-  if (n.AttrOr<int64_t>("input_forget", 0) != 0) return "input_forget";
-  if (auto it = n.attrs().find("activations"); it != n.attrs().end()) {
-    const std::vector<std::string> one = DefaultActivations(CellOf(n));
-    const auto& names = std::get<std::vector<std::string>>(it->second);
-    for (size_t i = 0; i < names.size(); ++i)
-      if (names[i] != one[i % one.size()]) return Cat("activation ", names[i]);
-  }
   return "";
 }
 
@@ -74,6 +87,11 @@ class RecurrentKernel final : public Kernel {
     launch_.reverse = n.Attr<std::string>("direction") == "reverse";
     launch_.linear_before_reset = n.AttrOr<int64_t>("linear_before_reset", 0) != 0;
     launch_.quantizes = Quantizes(n);
+    if (IsRelu(n) && n.attrs().count("clip") == 0)
+      launch_.activation = simd::Unary::kRelu;
+    else if (IsUnusual(n))
+      launch_.unusual = *ReadActivations(CallOf(n), launch_.cell);  // inference has checked them
+    launch_.input_forget = n.AttrOr<int64_t>("input_forget", 0) != 0;
     launch_.e.gates = launch_.cell == Cell::kLstm ? 4 : launch_.cell == Cell::kGru ? 3 : 1;
     launch_.e.batch_first = !launch_.quantizes && n.Attr<int64_t>("layout") != 0;
     auto operand = [&](size_t i) { return call.operand(n.input(i)); };
@@ -92,7 +110,7 @@ class RecurrentKernel final : public Kernel {
       result_[o] = it == made.end() ? -1 : static_cast<int>(it - made.begin());
     }
     const Tensor *w = call.constant(n.input(1)), *r = call.constant(n.input(2));
-    if (launch_.quantizes && ByteProduct::IsThere()) {
+    if (launch_.quantizes && ByteProduct::IsThere(std::max(w->dim(1), r->dim(1)))) {
       PackBytes(call);
       return;
     }

@@ -210,7 +210,7 @@ void RecurrentLaunch::Advance(const float* late_bias, const float* r, const floa
                               const int32_t* lengths, const State& s) const {
   const simd::Loops& loops = simd::TheLoops();
   const auto sigmoid = loops.unary[static_cast<int>(simd::Unary::kSigmoid)];
-  const auto tanh = loops.unary[static_cast<int>(simd::Unary::kTanh)];
+  const auto activate = loops.unary[static_cast<int>(activation)];
   const int64_t n = e.hidden, ld = e.ld();
   auto runs = [&](int64_t b) { return !lengths || step < lengths[first + b]; };
   if (cell != Cell::kGru) {
@@ -220,10 +220,12 @@ void RecurrentLaunch::Advance(const float* late_bias, const float* r, const floa
       Multiply(s.h, rows, r, e.panels(), s.gates);
     for (int64_t b = 0; b < rows; ++b) {
       if (!runs(b)) continue;
-      if (cell == Cell::kLstm)
+      if (!unusual.empty())
+        Activate(d, s.gates + b * ld, peepholes, s.c + b * n, s.h + b * n);
+      else if (cell == Cell::kLstm)
         loops.lstm_cell(s.gates + b * ld, peepholes, s.c + b * n, s.h + b * n, n);
       else
-        tanh(s.gates + b * ld, s.h + b * n, n, 0, 0);
+        activate(s.gates + b * ld, s.h + b * n, n, 0, 0);
     }
     return;
   }
@@ -237,7 +239,12 @@ void RecurrentLaunch::Advance(const float* late_bias, const float* r, const floa
   for (int64_t b = 0; b < rows; ++b) {
     float *g = s.gates + b * ld, *q = s.second + b * ld;
     for (int64_t j = 0; j < 2 * n; ++j) g[j] += q[j];
-    sigmoid(g + n, s.reset + b * n, n, 0, 0);
+    if (unusual.empty())
+      sigmoid(g + n, s.reset + b * n, n, 0, 0);
+    else
+      for (int64_t j = 0; j < n; ++j)
+        s.reset[b * n + j] =
+            static_cast<float>(unusual[static_cast<size_t>(2 * d)](static_cast<double>(g[n + j])));
     if (linear_before_reset)
       for (int64_t j = 0; j < n; ++j) g[2 * n + j] += s.reset[b * n + j] * q[last + j];
     else
@@ -249,8 +256,38 @@ void RecurrentLaunch::Advance(const float* late_bias, const float* r, const floa
     for (int64_t b = 0; b < rows; ++b)
       for (int64_t j = 0; j < n; ++j) s.gates[b * ld + 2 * n + j] += s.second[b * ld + j];
   }
-  for (int64_t b = 0; b < rows; ++b)
-    if (runs(b)) loops.gru_cell(s.gates + b * ld, s.gates + b * ld + 2 * n, s.h + b * n, n);
+  for (int64_t b = 0; b < rows; ++b) {
+    if (!runs(b)) continue;
+    if (unusual.empty())
+      loops.gru_cell(s.gates + b * ld, s.gates + b * ld + 2 * n, s.h + b * n, n);
+    else
+      Activate(d, s.gates + b * ld, nullptr, nullptr, s.h + b * n);
+  }
+}
+
+void RecurrentLaunch::Activate(int64_t d, float* gates, const float* peepholes, float* c,
+                               float* h) const {
+  const int64_t n = e.hidden;
+  const size_t each = cell == Cell::kLstm ? 3 : cell == Cell::kGru ? 2 : 1;
+  const RecurrentActivation* const f = unusual.data() + static_cast<size_t>(d) * each;
+  for (int64_t j = 0; j < n; ++j) {
+    const auto gate = [&](int64_t k) { return static_cast<double>(gates[k * n + j]); };
+    const auto seen = [&](int64_t k) {
+      return peepholes ? static_cast<double>(peepholes[k * n + j]) * static_cast<double>(c[j])
+                       : 0.0;
+    };
+    if (cell == Cell::kLstm) {
+      const double in = f[0](gate(0) + seen(0));
+      const double keep = input_forget ? 1 - in : f[0](gate(2) + seen(2));
+      c[j] = static_cast<float>(keep * static_cast<double>(c[j]) + in * f[1](gate(3)));
+      h[j] = static_cast<float>(f[0](gate(1) + seen(1)) * f[2](static_cast<double>(c[j])));
+    } else if (cell == Cell::kGru) {
+      const double keep = f[0](gate(0));
+      h[j] = static_cast<float>((1 - keep) * f[1](gate(2)) + keep * static_cast<double>(h[j]));
+    } else {
+      h[j] = static_cast<float>(f[0](gate(0)));
+    }
+  }
 }
 
 void RecurrentLaunch::Load(std::byte* const* args, int i, int64_t d, int64_t b, float* to) const {

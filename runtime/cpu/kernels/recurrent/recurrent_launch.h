@@ -54,6 +54,12 @@ class RecurrentLaunch final : public Launch {
   };
 
   Cell cell = Cell::kLstm;
+  /// Of an RNN whose activation is one of our loops.
+  simd::Unary activation = simd::Unary::kTanh;
+  /// What else than the usual activations gates go through, of all directions, and whether an LSTM
+  /// forgets what it does not take in; computed as the reference does.
+  std::vector<RecurrentActivation> unusual;
+  bool input_forget = false;
   bool reverse = false;              ///< of the only direction
   bool linear_before_reset = false;  ///< of a GRU
   /// X, and before each step the states of all samples (one block), go into products as what
@@ -121,6 +127,8 @@ class RecurrentLaunch final : public Launch {
   void RunBlock(std::byte* const* args, const Buffers& u, const int32_t* lengths, int64_t d,
                 int64_t block) const;
   /// One step: gates hold X W' and the biases. Samples that have ended keep their states.
+  /// States of one sample behind its gates, with unusual activations.
+  void Activate(int64_t d, float* gates, const float* peepholes, float* c, float* h) const;
   void Advance(const float* late_bias, const float* r, const float* peepholes, int64_t d,
                int64_t rows, int64_t step, int64_t first, const int32_t* lengths,
                const State& s) const;
