@@ -9,6 +9,27 @@ TEST(Refusals, CeluOfANegativeAlpha) {
   CheckGraph("graph g(x: f32[2,5]) -> (y) { y = Celu(x) {alpha=-0.75} }");
 }
 
+/// The rank of C is the run's to tell: one of three axes fits no Gemm, on no level.
+TEST(Refusals, GemmWithABiasOfThreeAxes) {
+  auto g = ParseGraph(
+      "graph g(x: f32[5,4], c: f32[*]) -> (y: f32[5,8]) { w = const f32[4,8] ~1 y = Gemm(x, w, c) "
+      "}",
+      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  for (const Dims& dims : {Dims{2, 5, 8}, Dims{1, 1, 8}, Dims{8}}) {
+    const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {5, 4}),
+                                       Tensor::Zeros(DType::kF32, dims)};
+    const auto want = Evaluate(*g, inputs);
+    EXPECT_EQ(want.ok(), dims.size() == 1);
+    for (const int level : {0, 1, 2}) {
+      const auto program = BackendUnderTest().Compile(*g, {.level = level});
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      EXPECT_EQ(RunOnce(**program, inputs).status().code(), want.status().code())
+          << "level " << level << ", C is " << ToString(dims);
+    }
+  }
+}
+
 TEST(Refusals, AttentionOfEmptyHeads) {
   CheckGraph(R"(graph g(x: f32[2,3,5]) -> (y) {
     w = const f32[5,0] {}

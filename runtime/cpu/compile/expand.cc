@@ -18,8 +18,12 @@ bool HasKnownExtent(const Value* v, int axis) {
 
 /// The operator refuses what its parts take: a label that is no class (an index of GatherElements
 /// below 0 counts from the end), a window or grid of negative size, a state of another length than
-/// the kernel's. Whole where inference cannot have seen it.
+/// the kernel's, a bias or mask of more axes than what it is added to. Whole where inference cannot
+/// have seen it.
 bool ChecksMoreThanParts(const Node& n) {
+  for (size_t i = 1; i < n.inputs().size(); ++i)
+    if (const Value* v = n.input(i); v && v->type().is_tensor() && !v->shape().has_rank())
+      return true;
   if (n.Is("AffineGrid") || n.Is("CenterCropPad")) return !CallOf(n).elements(1);
   if (n.Is(Trait::kGenerator) && IsInteger(n.input(0)->dtype())) return !n.input(0)->constant();
   if (n.Is("CausalConvWithState")) return !HasKnownExtent(n.input(3), 2);
