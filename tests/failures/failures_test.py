@@ -50,7 +50,11 @@ COMMANDS = {
     "compare": (["infer-opt", "compare", "m.onnx", "m.onnx", "--json", "out.json"], ["out.json"], False),
     "bench": (["infer-bench", "run", "m.onnx", "--min-time", "0", "--min-runs", "1", "--warmup", "0", "--json", "out.json"],
               ["out.json"], False),
+    "demo": (["infer-opt", "run", "demo.onnx", "--threads", "1"], [], True),
 }
+# The small model makes oneDNN map nothing.
+CALLS_OF = {"demo": ("mmap",)}
+MODELS = ("m.onnx", "demo.onnx")
 
 
 class Folders:
@@ -61,19 +65,20 @@ class Folders:
         self.work = self.root / "work"
         self.work.mkdir(parents=True)
         (self.work / "m.onnx").write_bytes(small_model())
+        shutil.copy(SOURCE / "datasets/demo/digits.onnx", self.work / "demo.onnx")
 
     def environment(self, shim, call, error):
         return dict(os.environ, LD_PRELOAD=shim, FAIL_CALL=call, FAIL_ERRNO=str(error), FAIL_REPORT=str(self.report),
                     OMP_NUM_THREADS="1", TMPDIR=str(self.root), HOME=str(self.root), XDG_CACHE_HOME=str(self.root / "cache"))
 
     def written(self):
-        return {f.name: f.read_bytes() for f in self.work.iterdir() if f.name != "m.onnx"}
+        return {f.name: f.read_bytes() for f in self.work.iterdir() if f.name not in MODELS}
 
     def restore(self):
         """Removes what a child has written."""
         for folder in (self.work, self.root):
             for f in folder.iterdir():
-                if f.name not in ("m.onnx", "work"):
+                if f.name not in (*MODELS, "work"):
                     shutil.rmtree(f) if f.is_dir() else f.unlink()
         for f in (self.report, self.said):
             f.unlink(missing_ok=True)
@@ -163,7 +168,8 @@ def main():
     parser.add_argument("--calls", default="malloc,mmap,read,write")
     args = parser.parse_args()
     args.shim = os.path.abspath(args.shim)
-    pairs = [(name, call) for name in args.commands.split(",") for call in args.calls.split(",")]
+    pairs = [(name, call) for name in args.commands.split(",") for call in args.calls.split(",")
+             if call in CALLS_OF.get(name, (call,))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         findings = sum(pool.map(lambda pair: findings_of(args.shim, *pair, args.points), pairs))
     return 1 if findings else 0
@@ -174,7 +180,7 @@ def findings_of(shim, name, call, most):
     error = errno.ENOMEM if call in ("malloc", "mmap") else errno.EIO
     golden = Point.alone(shim, name, call, 0)
     assert golden.code == 0, f"{name}: {golden.said}"
-    assert golden.count > 0 or call not in ("malloc", "read"), "the library does not count"
+    assert golden.count > 0 or (call not in ("malloc", "read") and name not in CALLS_OF), "the library does not count"
     step = max(1, -(-golden.count // most)) if most else 1
     if call == "malloc":
         ends = Point.forked(shim, name, call, step, error)

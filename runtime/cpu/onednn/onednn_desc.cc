@@ -1,7 +1,10 @@
 #include "runtime/cpu/onednn/onednn_desc.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace infer::onednn {
 namespace {
@@ -30,6 +33,15 @@ memory::desc FromCode(const Layout& layout) {
 }
 
 }  // namespace
+
+void CheckRoomForCode() {
+  // A primitive may have dozens of kernels, each of which maps 256 KiB.
+  constexpr size_t kBytes = size_t{16} << 20;
+  void* const room =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, kBytes);
+}
 
 const dnnl::engine& Engine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);

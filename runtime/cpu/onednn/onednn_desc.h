@@ -26,9 +26,14 @@ Status CheckCounts(const Dims& counts);
 /// Unsupported unless the product of the extents from dimension `first` on is within kMostCounted.
 Status CheckProduct(const Dims& dims, size_t first);
 
+/// Throws std::bad_alloc where no room is left for the machine code of a primitive: oneDNN does not
+/// look at the result of its mmap.
+void CheckRoomForCode();
+
 /// Runs `f`; what oneDNN throws becomes a Status.
 template <typename F>
 auto Guarded(F&& f) -> decltype(f()) {
+  CheckRoomForCode();
   try {
     return f();
   } catch (const dnnl::error& e) {
