@@ -104,6 +104,24 @@ Result<ChannelSpace> ChannelSpace::Make(const Graph& original, const Samples& sa
   return s;
 }
 
+namespace {
+
+/// A batch of 1 for inputs of which the first extent alone is open: what share of the work stays
+/// does not depend on it.
+std::map<std::string, Dims> BatchesOfOne(const Graph& g) {
+  std::map<std::string, Dims> extents;
+  for (const Value* v : g.inputs()) {
+    if (!v->type().is_tensor() || !v->shape().has_rank() || v->shape().is_static()) continue;
+    Dims dims;
+    for (const Dim& d : v->shape().dims())
+      if (d.is_static() || dims.empty()) dims.push_back(d.is_static() ? d.value() : 1);
+    if (std::ssize(dims) == v->shape().rank()) extents.emplace(v->name(), std::move(dims));
+  }
+  return extents;
+}
+
+}  // namespace
+
 Status ChannelSpace::Count(const Samples& samples, const ChannelOptions& options) {
   counted = work.Clone();
   constants = ConstantsOf(work);
@@ -111,6 +129,7 @@ Status ChannelSpace::Count(const Samples& samples, const ChannelOptions& options
     INFER_ASSIGN(auto extents, ExtentsOfFirst(counted, samples));
     extents.insert(options.extents.begin(), options.extents.end());
     INFER_TRY(SpecializeInputs(counted, extents));
+    if (!IsStatic(counted)) INFER_TRY(SpecializeInputs(counted, BatchesOfOne(counted)));
   }
   if (IsStatic(counted)) flops = FlopsOf(counted);
   if (by_bytes || flops > 0) return {};

@@ -378,7 +378,6 @@ class CliPrune(CliTestCase):
                                  (2, ["--structured", "--max-size", "10"], "are no weights"),
                                  (2, ["--structured", "--max-drop", "1%"], "on calibration data"),
                                  (2, ["--structured", "--max-size", "60%", "--exclude", "nothing*"], "nothing*"),
-                                 (2, ["--structured", "--flops", "70%"], "FLOPs of the model are not known"),
                                  (2, ["--sparsity", "50%", "--fine-tune-steps", 5], "trains on calibration data"),
                                  (2, ["--sparsity", "50%", "--fine-tune-checkpoint", self.dir / "c"],
                                   "--fine-tune-steps N is missing"),

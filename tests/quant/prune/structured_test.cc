@@ -256,15 +256,26 @@ TEST_F(StructuredTest, RefusesWithOneLine) {
     EXPECT_THAT(r.status().message(), HasSubstr(c.said));
     EXPECT_EQ(Fingerprint(g), Fingerprint(golden));
   }
-  Graph open = MustParse(R"(graph g(x: f32[N,6]) -> (y) {
+  Graph open = MustParse(R"(graph g(x: f32[N,S,6]) -> (y) {
     w = const f32[6,16] ~1 a = MatMul(x, w) v = const f32[16,3] ~2 y = MatMul(a, v) })");
-  EXPECT_THAT(Prune(open, Flops(0.5), 0).status().message(), HasSubstr("input 'x' is [N,6]"));
+  EXPECT_THAT(Prune(open, Flops(0.5), 0).status().message(), HasSubstr("input 'x' is [N,S,6]"));
   ChannelOptions o = Flops(0.5);
-  o.extents["x"] = {2, 6};
+  o.extents["x"] = {2, 4, 6};
   EXPECT_TRUE(Prune(open, o, 0).ok());
-  EXPECT_EQ(open.FindValue("x")->shape().ToString(), "[N,6]");
+  EXPECT_EQ(open.FindValue("x")->shape().ToString(), "[N,S,6]");
   Graph none = MustParse("graph g(x: f32[2,6]) -> (y) { w = const f32[6,16] ~1 y = MatMul(x, w) }");
   EXPECT_THAT(Prune(none, Flops(0.5), 0).status().message(), HasSubstr("an output of the graph"));
+}
+
+/// The share that stays is the same for every batch.
+TEST_F(StructuredTest, AnOpenBatchNeedsNoExtent) {
+  Graph g = MustParse(R"(graph g(x: f32[N,6], z: f32[M,16]) -> (y, u) {
+    w = const f32[6,16] ~1 a = MatMul(x, w) v = const f32[16,3] ~2 y = MatMul(a, v)
+    u = Relu(z) })");
+  const auto r = Prune(g, Flops(0.5), 0);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_LE(2 * r->flops_after, r->flops);
+  EXPECT_EQ(g.FindValue("x")->shape().ToString(), "[N,6]");
 }
 
 TEST_F(StructuredTest, ExcludedWeightsKeepTheirChannels) {
