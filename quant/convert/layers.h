@@ -9,7 +9,8 @@ namespace infer {
 
 /// The node's name, or its first result's, or its operator.
 std::string LayerName(const Node& node);
-/// InvalidArgument when the graph has Q/DQ or dynamic quantization already.
+/// InvalidArgument when the graph has Q/DQ or dynamic quantization already, or its layers have
+/// weights of f16 or bf16 and none of f32.
 Status CheckIsFloat(const Graph& g);
 /// Adds a node with one output, both of this name (a suffix where it is taken).
 Result<Value*> AddNamed(GraphEditor& editor, std::string_view op, std::vector<Value*> inputs,

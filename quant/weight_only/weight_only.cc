@@ -10,6 +10,7 @@
 #include "lib/support/strings.h"
 #include "quant/convert/bodies.h"
 #include "quant/convert/cast_and_mul.h"
+#include "quant/convert/layers.h"
 #include "quant/scheme/quantize.h"
 #include "quant/weight_only/round.h"
 
@@ -247,7 +248,10 @@ Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& opt
   INFER_ASSIGN(QuantizeReport around, WeightQuantizer(work, options, std::move(plan)).Run());
   std::move(around.layers.begin(), around.layers.end(), std::back_inserter(report.layers));
   CountLayers(report);
-  if (report.integer_layers == 0) return NothingToDo(report, bodies);
+  if (report.integer_layers == 0) {
+    INFER_TRY(CheckIsFloat(g));
+    return NothingToDo(report, bodies);
+  }
   INFER_TRY(SpellAsCastAndMul(work, /*products=*/false));
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
   report.weight_bytes_before = ConstantBytes(g);

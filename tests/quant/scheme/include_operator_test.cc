@@ -87,7 +87,7 @@ TEST(IncludeOperator, OfTheOriginalInEveryMode) {
       EXPECT_THAT(ChangedLayers(dynamic(gemm)), ElementsAre("MatMul"));
       EXPECT_THAT(ChangedLayers(half(gemm)), ElementsAre("MatMul"));
       EXPECT_THAT(dynamic(matmul).status().message(),
-                  HasSubstr("Gemm 'bias1': excluded by op:MatMul"));
+                  HasSubstr("Gemm 'bias': excluded by operator 'MatMul'"));
     } else {
       EXPECT_THAT(ChangedLayers(dynamic(matmul)), ElementsAre("Gemm", "MatMul"));
       EXPECT_THAT(ChangedLayers(half(matmul)), ElementsAre("Gemm", "MatMul"));
@@ -101,6 +101,21 @@ TEST(IncludeOperator, OfTheOriginalInEveryMode) {
   const auto mixed = MixedModel::Make(g, NormalSamples(g, 4, 1), *backend, options, {});
   ASSERT_TRUE(mixed.ok()) << mixed.status().message();
   for (const SearchLayer& l : mixed->layers()) EXPECT_TRUE(l.Allows(Precision::kInt8)) << l.name;
+}
+
+TEST(WeightsOfHalves, AreNamedInEveryMode) {
+  const Graph g = MustParse(
+      "graph g(x: f16[4,32]) -> (y) { w = const f16[32,32] ~1  y = MatMul(x, w) {name=\"m\"} }");
+  const auto backend = MakeReferenceBackend();
+  const Samples samples = NormalSamples(g, 2, 1);
+  Graph a = g.Clone(), b = g.Clone(), c = g.Clone(), d = g.Clone();
+  const Status all[] = {QuantizeStatic(a, samples, *backend).status(),
+                        QuantizeWeightOnly(b, {}).status(), QuantizeDynamic(c, {}).status(),
+                        NarrowFloats(d, samples, *backend).status()};
+  for (const Status& s : all) {
+    EXPECT_EQ(s.code(), Code::kInvalidArgument) << s.message();
+    EXPECT_THAT(s.message(), HasSubstr("the weights are f16 already (MatMul 'm'"));
+  }
 }
 
 TEST(WeightsOfNan, AreAnInvalidModelInEveryMode) {
