@@ -16,7 +16,7 @@ import numpy as np
 
 import shards
 import small_model
-from onnx_wire import FLOAT, FLOAT16, INT64, UINT8, field, int_attribute, model, node, tensor, value_info
+from onnx_wire import FLOAT, FLOAT16, INT64, UINT8, field, int_attribute, ints_attribute, model, node, tensor, value_info
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, SOURCE, CliTestCase
 
 EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_labels.csv"),
@@ -901,8 +901,21 @@ class Cli(CliTestCase):
         path.write_bytes(model([node("SequenceConstruct", ["x", "x"], ["s"])], [value_info("x", [2])],
                                [sequence]))
         done = self.expect(0, "infer-opt", "run", path, "-o", self.dir / "out")
-        self.assertIn("s: a sequence of 2 values", done.stdout)
+        self.assertIn("s: a sequence of 2 values\n  f32[", done.stdout)
         self.assertIn("warning: output 's' is not written: it is a sequence of 2 values", done.stderr)
+
+    def test_scores_by_class_are_shown(self):
+        """The scores of classifiers from scikit-learn are a sequence of maps."""
+        path = self.dir / "zip.onnx"
+        zipped = node("ZipMap", ["x"], ["p"], [ints_attribute("classlabels_int64s", [4, 7])]) + field(7, "ai.onnx.ml")
+        scores = field(1, "p") + field(2, field(4, field(1, field(5, field(1, 7) + field(2, field(1, field(1, FLOAT)))))))
+        path.write_bytes(model([zipped], [value_info("x", [2, 2])], [scores]) + field(8, field(1, "ai.onnx.ml") + field(2, 1)))
+        np.save(self.dir / "x.npy", np.array([[0.25, 0.75], [1, 0]], np.float32))
+        report = self.dir / "run.json"
+        done = self.expect(0, "infer-opt", "run", path, "-i", f"x={self.dir}/x.npy", "--json", report)
+        self.assertIn("p: a sequence of 2 values\n  {4: 0.25, 7: 0.75}\n  {4: 1, 7: 0}\n", done.stdout)
+        self.assertEqual(json.loads(report.read_text())["outputs"][0]["value"],
+                         [{"4": 0.25, "7": 0.75}, {"4": 1, "7": 0}])
 
     def test_inspect_counts(self):
         # Every shape is set: nothing is unknown. NonZero's is, whatever is set.

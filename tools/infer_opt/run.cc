@@ -3,11 +3,13 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "datasets/readers/npy.h"
 #include "lib/onnx/import.h"
 #include "lib/support/file.h"
+#include "lib/support/function_ref.h"
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -71,6 +73,83 @@ Extremes ExtremesOf(const Tensor& t) {
 
 bool IsReal(const Tensor& t) {
   return t.dtype() != DType::kString && t.dtype() != DType::kC64 && t.dtype() != DType::kC128;
+}
+
+constexpr int64_t kShownElements = 16;  // of a tensor
+constexpr size_t kShownValues = 16;     // of a sequence, in text
+constexpr size_t kToldValues = 1000;    // of a sequence, in the report
+
+std::string ElementText(const Tensor& t, int64_t i) {
+  if (t.dtype() == DType::kString) return Cat("'", t.strings()[static_cast<size_t>(i)], "'");
+  if (IsFloat(t.dtype())) return Cat(static_cast<float>(t.At(i)));
+  return IsReal(t) ? Cat(t.IntAt(i)) : std::string("?");
+}
+Json ElementJson(const Tensor& t, int64_t i) {
+  if (t.dtype() == DType::kString) return t.strings()[static_cast<size_t>(i)];
+  if (IsFloat(t.dtype())) return JsonNumber(t.At(i));
+  return IsReal(t) ? Json(t.IntAt(i)) : Json();
+}
+
+/// Keys and values of a map whose values are single numbers or strings, as classifiers give them:
+/// use(keys, i, tensor of the value, its place in it). False for any other map.
+bool ForEachScore(const MapDatum& m,
+                  FunctionRef<void(const Tensor&, int64_t, const Tensor&, int64_t)> use) {
+  const int64_t n = m.keys.num_elements();
+  if (m.values->is_tensor()) {
+    if (m.values->tensor().num_elements() != n) return false;
+    for (int64_t i = 0; i < n; ++i) use(m.keys, i, m.values->tensor(), i);
+    return true;
+  }
+  if (!m.values->is_sequence()) return false;
+  const std::vector<Datum>& values = m.values->sequence();
+  const bool single = std::all_of(values.begin(), values.end(), [](const Datum& d) {
+    return d.is_tensor() && d.tensor().defined() && d.tensor().num_elements() == 1;
+  });
+  if (!single || std::ssize(values) != n) return false;
+  for (int64_t i = 0; i < n; ++i) use(m.keys, i, values[static_cast<size_t>(i)].tensor(), 0);
+  return true;
+}
+
+/// "{0: 0.97, 1: 0.03}" for a map of scores, a small tensor as it is, else the kind.
+std::string ValueText(const Datum& d) {
+  if (d.is_map()) {
+    std::vector<std::string> parts;
+    const auto add = [&](const Tensor& keys, int64_t i, const Tensor& values, int64_t at) {
+      if (i < kShownElements)
+        parts.push_back(Cat(ElementText(keys, i), ": ", ElementText(values, at)));
+    };
+    if (!ForEachScore(d.map(), add)) return "a map";
+    if (d.map().keys.num_elements() > kShownElements) parts.push_back("...");
+    return Cat("{", Join(parts, ", "), "}");
+  }
+  if (d.is_tensor() && d.tensor().defined())
+    return d.tensor().num_elements() <= kShownElements ? ToString(d.tensor())
+                                                       : ToString(d.tensor().type());
+  return d.is_sequence() ? Cat("a sequence of ", d.sequence().size(), " values")
+         : d.is_optional()
+             ? std::string(d.optional().value ? "an optional value" : "an optional without value")
+             : "nothing";
+}
+
+Json ValueJson(const Datum& d) {
+  if (d.is_map()) {
+    Json object = Json::object();
+    const auto add = [&](const Tensor& keys, int64_t i, const Tensor& values, int64_t at) {
+      object[keys.dtype() == DType::kString ? keys.strings()[static_cast<size_t>(i)]
+                                            : Cat(keys.IntAt(i))] = ElementJson(values, at);
+    };
+    return ForEachScore(d.map(), add) ? object : Json(ValueText(d));
+  }
+  Json list = Json::array();
+  if (d.is_sequence())
+    for (const Datum& element : d.sequence() | std::views::take(kToldValues))
+      list.push_back(ValueJson(element));
+  else if (d.is_tensor() && d.tensor().defined() && d.tensor().num_elements() <= kShownElements)
+    for (int64_t i = 0; i < d.tensor().num_elements(); ++i)
+      list.push_back(ElementJson(d.tensor(), i));
+  else
+    return ValueText(d);
+  return list;
 }
 
 class RunCommand : public Command {
@@ -197,13 +276,14 @@ class RunCommand : public Command {
                     const std::string& file) {
     Json entry = {{"name", output}};
     if (!d.is_tensor() || !d.tensor().defined()) {
-      const std::string what =
-          d.is_sequence() ? Cat("a sequence of ", d.sequence().size(), " values")
-          : d.is_optional()
-              ? (d.optional().value ? "an optional value" : "an optional without value")
-          : d.is_map() ? "a map"
-                       : "nothing";
+      const std::string what = ValueText(d);
       context.PrintLine(Cat(Printable(output), ": ", what));
+      if (d.is_sequence()) {
+        for (const Datum& element : d.sequence() | std::views::take(kShownValues))
+          context.PrintLine(Cat("  ", ValueText(element)));
+        if (d.sequence().size() > kShownValues) context.PrintLine("  ...");
+      }
+      if (d.is_sequence() || d.is_map()) entry["value"] = ValueJson(d);
       if (!file.empty())
         context.Warn(
             Cat("output '", output, "' is not written: it is ", what, ", and files hold tensors"));
@@ -220,7 +300,7 @@ class RunCommand : public Command {
       line += Cat("  min ", static_cast<float>(e.min), "  max ", static_cast<float>(e.max),
                   "  mean ", static_cast<float>(e.mean));
     }
-    if (t.num_elements() <= 16) line += "\n  " + ToString(t);
+    if (t.num_elements() <= kShownElements) line += "\n  " + ToString(t);
     context.PrintLine(line);
     if (!file.empty()) {
       INFER_TRY(Write(output, t, file));
