@@ -2,7 +2,9 @@
 #include "lib/ops/elementwise/cast.h"
 
 #include <array>
+#include <charconv>
 #include <limits>
+#include <optional>
 
 #include "lib/ops/decompositions.h"
 #include "lib/ops/elements.h"
@@ -47,11 +49,23 @@ Result<double> ParseNumber(std::string_view text) {
   return negative ? -v : v;
 }
 
+/// Digits alone, up to 2^64 - 1.
+std::optional<uint64_t> ParseUnsigned(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
+                                                                   : std::nullopt;
+}
+
 Result<Tensor> FromStrings(const Tensor& x, DType to, const CastOptions& options) {
   if (IsInteger(to)) {
     Tensor y(to, x.dims());
     for (int64_t i = 0; i < x.num_elements(); ++i) {
       const std::string& s = x.strings()[static_cast<size_t>(i)];
+      if (const auto large = to == DType::kU64 ? ParseUnsigned(Trim(s)) : std::nullopt) {
+        y.mutable_data<uint64_t>()[static_cast<size_t>(i)] = *large;
+        continue;
+      }
       if (const auto exact = ParseInt(Trim(s))) {
         y.SetInt(i, *exact);
         continue;

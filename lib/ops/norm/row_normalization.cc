@@ -20,6 +20,18 @@ Shape RowsShape(const OpCall& call) {
   return Shape(std::move(dims));
 }
 
+/// A scale or bias that is not one for all rows: Unsupported where it broadcasts to `x`, else
+/// InvalidModel.
+Status RefuseOverRows(const OpCall& call, size_t i, const Shape& operand, const Shape& x, int axis) {
+  const std::string what =
+      Cat(call.def().name, ": input ", i, " is ", operand.ToString(), ", the rows are ",
+          Shape(std::vector<Dim>(x.dims().begin() + axis, x.dims().end())).ToString());
+  const auto both = Broadcast(operand, x);
+  const bool broadcasts = both.ok() && both->rank() == x.rank() && Meet(*both, x).ok();
+  return broadcasts ? Unsupported(Cat(what, "; other numbers for each row are not supported"))
+                    : InvalidModel(what);
+}
+
 /// Scale and bias broadcast over the rows, which begin at `axis` of `x`.
 Status CheckOverRows(const OpCall& call, const Shape& x, int axis) {
   const auto fits = [&](const Shape& s) {
@@ -32,9 +44,7 @@ Status CheckOverRows(const OpCall& call, const Shape& x, int axis) {
   };
   for (size_t i : {1, 2})
     if (call.has_input(i) && call.shape(i).has_rank() && !fits(call.shape(i)))
-      return InvalidModel(
-          Cat(call.def().name, ": input ", i, " is ", call.shape(i).ToString(), ", the rows are ",
-              Shape(std::vector<Dim>(x.dims().begin() + axis, x.dims().end())).ToString()));
+      return RefuseOverRows(call, i, call.shape(i), x, axis);
   return {};
 }
 
@@ -79,8 +89,7 @@ Status NormalizeRows(OpRun& run, bool centred) {
     if (!t) continue;
     auto shape = Broadcast(t->dims(), row_dims);
     if (!shape.ok() || NumElements(*shape) != n)
-      return InvalidModel(Cat(run.call().def().name, ": input ", operand, " is ",
-                              ToString(t->type()), ", the rows are ", ToString(row_dims)));
+      return RefuseOverRows(run.call(), operand, Shape(t->dims()), Shape(x.dims()), axis);
     auto& target = operand == 1 ? scale : bias;
     const Dims operands[] = {t->dims()};
     const StridedLoop loop = StridedLoop::Broadcast(*shape, operands);

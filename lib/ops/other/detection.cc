@@ -183,8 +183,9 @@ Status RunRoiAlign(OpRun& run) {
       roi_w = std::max(roi_w, 1.0);
       roi_h = std::max(roi_h, 1.0);
     }
-    if (!(std::abs(roi_w) < 1e6 && std::abs(roi_h) < 1e6))
-      return InvalidModel("a roi is not finite");
+    if (!std::isfinite(roi_w) || !std::isfinite(roi_h)) return InvalidModel("a roi is not finite");
+    if (std::abs(roi_w) >= 1e6 || std::abs(roi_h) >= 1e6)
+      return Unsupported("a roi of 1e6 pixels or more");
     RoiBins r{corner[1],
               corner[0],
               roi_h / static_cast<double>(out_h),
