@@ -30,10 +30,10 @@ bool Shrinks(const Tensor& t) {
   return true;
 }
 
-/// Operators that hand the lowest number on: they move, convert or add.
+/// Operators that hand the lowest number on: they move, convert, add or choose.
 bool HandsOn(const Node& n) {
   return n.IsAny(Trait::kView | Trait::kMove | Trait::kConversion | Trait::kAdditive) ||
-         n.Is("Min");
+         n.Is("Min") || n.Is("ReduceMin") || n.Is("ReduceMax");
 }
 
 class LowestSearch {
@@ -44,7 +44,8 @@ class LowestSearch {
     if (!v.type().is_tensor() || !IsFloat(v.dtype()) || !seen_.insert(&v).second) return false;
     if (v.is_constant()) return Holds(*v.constant());
     const Node* n = v.producer();
-    if (!n) return true;
+    if (!n) return depth_ == 0;  // what a body is given, its node is given
+    if (!n->subgraphs().empty()) return AnyOperand(*n) || ReturnedByBody(*n, v.producer_index());
     if (n->Is("Mul") || n->Is("Div")) return Product(*n);
     if (n->Is("Max") || n->Is("Clip")) return Bounded(*n);
     return HandsOn(*n) && AnyOperand(*n);
@@ -60,6 +61,17 @@ class LowestSearch {
     for (const Value* v : n.inputs())
       if (v && MayHold(*v)) return true;
     return false;
+  }
+  /// Result `i` of an If, Loop or Scan, as one of its bodies returns it.
+  bool ReturnedByBody(const Node& n, size_t i) {
+    const size_t at = i + (n.Is("Loop") ? 1 : 0);  // behind the condition
+    ++depth_;
+    const bool found = std::any_of(n.subgraphs().begin(), n.subgraphs().end(), [&](const auto& s) {
+      const auto& returned = s.second->outputs();
+      return at < returned.size() && MayHold(*returned[at]);
+    });
+    --depth_;
+    return found;
   }
   bool Product(const Node& n) {
     for (size_t i = 0; i < 2; ++i) {
@@ -80,6 +92,7 @@ class LowestSearch {
   }
 
   double lowest_;
+  int depth_ = 0;  // of bodies
   std::set<const Value*> seen_;
 };
 

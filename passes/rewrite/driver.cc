@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "lib/support/strings.h"
+#include "passes/rewrite/kernel_check.h"
 
 namespace infer {
 namespace {
@@ -155,6 +156,7 @@ class Driver {
     const Patch patch = std::move(b).Finish();
     INFER_TRY(CheckPatch(m, patch));
     meant = true;
+    INFER_TRY(CheckKernels(m, patch));
     AddNames(patch.covers, record.nodes);
     record.matched = record.of = static_cast<int>(CoveredNodes(m, patch).size());
     record.price = PriceOf(m, patch);

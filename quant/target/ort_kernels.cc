@@ -1,6 +1,8 @@
 /// What ONNX Runtime's CPU provider lacks, measured with ONNX's backend test cases written at the
 /// newest opset that each version reads, one-operator models of every float type, and the files of
 /// our quantizer.
+#include "lib/ir/ort_kernels.h"
+
 #include <algorithm>
 
 #include "lib/ir/mask_bounds.h"
@@ -11,42 +13,26 @@ namespace infer::target {
 namespace {
 
 constexpr int kNever = 99;
-constexpr TypeSet kAnyType;
-constexpr TypeSet kNarrow(DType::kI8, DType::kI16, DType::kU8, DType::kU16);
-constexpr TypeSet kUnsigned(DType::kU8, DType::kU16, DType::kU32, DType::kU64);
 
 /// `ops` have no kernel before 1.`since` (kNever: not in the newest either) in files of `opset` and
-/// later, for an operand of `types`; no types: for any.
+/// later, whatever the types.
 struct Lack {
   std::string_view ops;
   int since = kNever;
   int64_t opset = 0;
-  TypeSet types = kAnyType;
   std::string_view domain = {};
 };
 
 const Lack kLacks[] = {
     {" ImageDecoder "},
-    {" FlexAttention ", kNever, 0, kAnyType, "ai.onnx.preview"},
-    {" TreeEnsemble ", 21, 0, kAnyType, "ai.onnx.ml"},
+    {" FlexAttention ", kNever, 0, "ai.onnx.preview"},
+    {" TreeEnsemble ", 21, 0, "ai.onnx.ml"},
     {" DeformConv ", 30},
     {" LpNormalization ", 30, 22},
     {" RoiAlign ", kNever, 22},
     {" QuantizeLinear ", 24, 23},
     {" Swish ", kNever, 24},
     {" TensorScatter ", 30, 24},
-    {" BitCast ", kNever, 26, TypeSet(DType::kBool)},
-    {" BitShift ", kNever, 0, TypeSet(DType::kU16)},
-    {" Max Min ", kNever, 0, TypeSet(DType::kU16, DType::kI16)},
-    {" Pow TopK ", kNever, 0, TypeSet(DType::kU64)},
-    {" Where ", kNever, 0, TypeSet(DType::kI8)},
-    {" Add Div Mul Sub Greater GreaterOrEqual Less LessOrEqual ", 21, 0, kNarrow},
-    {" Equal ", 21, 0, kUnsigned},
-    {" Cast CastLike ", 23, 0, TypeSet(DType::kI4, DType::kU4)},
-    {" Erf HardSigmoid HardSwish LeakyRelu Elu Selu Softplus Softsign Mish Gelu GlobalAveragePool "
-     "GlobalMaxPool ThresholdedRelu Hardmax Det Tan Atan PRelu Conv ConvTranspose AveragePool LRN "
-     "InstanceNormalization ",
-     kNever, 0, TypeSet(DType::kF64)},
 };
 
 /// The only operators with bfloat16 kernels.
@@ -72,12 +58,11 @@ class KernelChecker {
     for (const Lack& l : kLacks) {
       if (l.domain != n.def().domain || t_.minor >= l.since || file_.opset < l.opset) continue;
       if (!Lists(l.ops, n.op())) continue;
-      if (l.types == kAnyType)
-        Refuse(n, "has no kernel there",
-               l.opset > 0 ? Cat("--opset ", l.opset - 1) : "another operator");
-      else if (HasOperandOf(n, l.types))
-        Refuse(n, "has no kernel for these element types there", "another element type");
+      Refuse(n, "has no kernel there",
+             l.opset > 0 ? Cat("--opset ", l.opset - 1) : "another operator");
     }
+    if (OrtLacksTypes(n, t_.minor))
+      Refuse(n, "has no kernel for these element types there", "another element type");
     if (IsAttentionHiddenByLowest(n))
       Add(r_, n, Severity::kDiffers,
           "of a query whose keys are all masked by the lowest number it makes 0, the standard the "

@@ -1,5 +1,7 @@
 /// rule_examples FOLDER: the examples that each fusion rule fires on, in f32 and with other element
-/// types in its place, as FOLDER/RULE.NUMBER.TYPE.onnx. What a type does not allow is left out.
+/// types in its place, as FOLDER/RULE.NUMBER.TYPE.onnx, at opset 13 where that expresses it, for
+/// which ONNX Runtime has fewer kernels than for later ones. What a type does not allow is left
+/// out.
 #include <cstdio>
 #include <filesystem>
 
@@ -21,6 +23,11 @@ std::string WithType(std::string text, std::string_view type) {
   return text;
 }
 
+/// The opsets to write examples of `type` at; 0: the default.
+std::vector<int> OpsetsFor(std::string_view type) {
+  return type == "f32" || type == "f16" ? std::vector<int>{0} : std::vector<int>{0, 13};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -36,9 +43,13 @@ int main(int argc, char** argv) {
       for (const std::string_view type : kTypes) {
         Result<Graph> g = ParseGraph(WithType(text, type), ops);
         if (!g.ok()) continue;
-        const std::string name = Cat(listed.rule.name, ".", number, ".", type, ".onnx");
-        const std::string path = (std::filesystem::path(argv[1]) / name).string();
-        if (ExportModel(Model(*std::move(g)), path).ok()) ++written;
+        const Model model(*std::move(g));
+        for (const int opset : OpsetsFor(type)) {
+          const std::string name = Cat(listed.rule.name, ".", number, ".", type, ".",
+                                       opset ? Cat(opset) : "new", ".onnx");
+          const std::string path = (std::filesystem::path(argv[1]) / name).string();
+          if (ExportModel(model, path, {.opset = opset}).ok()) ++written;
+        }
       }
     }
   }

@@ -56,6 +56,7 @@ def verdict(infer_opt, path, fused):
 
 
 def main():
+    judging.ort.set_default_logger_severity(4)  # what it refuses is told here
     infer_opt, examples = sys.argv[1:3]
     count = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "lib/ir/verify.h"
+#include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "tests/passes/graphs.h"
 
@@ -55,6 +56,35 @@ TEST(QuietRule, TellsWhatAReviewerRefuses) {
   ASSERT_TRUE(ApplyRules(g, std::span(&rule, 1), options, log).ok());
   ASSERT_EQ(log.records.size(), 1u);
   EXPECT_EQ(log.records[0].reason, "rejected");
+}
+
+/// What rules make of Max(x, 0) and of a layer of `type`: operators and refusals.
+std::vector<std::string> FusedWithType(std::string_view type) {
+  Graph g =
+      Parsed(Cat("graph g(x: ", type, "[2,2], w: ", type, "[2,2], b: ", type, "[2]) -> (y) { ",
+                 "z = const ", type, "[] {0}  t = MatMul(x, w)  s = Add(t, b)  y = Max(s, z) }"));
+  const auto report = Optimize(g);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  std::vector<std::string> said;
+  for (const auto& n : g.nodes()) said.emplace_back(n->op());
+  for (const MatchRecord& r : report->records)
+    if (!r.reason.empty()) said.push_back(r.reason);
+  return said;
+}
+
+TEST(ElementTypes, NodesStayWhereOnnxRuntimeHasNoKernelOfWhatWouldTakeTheirPlace) {
+  EXPECT_THAT(FusedWithType("f64"), ElementsAre("Gemm", "Relu"));
+  EXPECT_THAT(FusedWithType("i32"), ElementsAre("MatMul", "Add", "Relu",
+                                                "ONNX Runtime has no kernel of Gemm for i32[2,2]"));
+  EXPECT_THAT(FusedWithType("i64"),
+              ElementsAre("MatMul", "Add", "Max", "ONNX Runtime has no kernel of Relu for i64[2,2]",
+                          "ONNX Runtime has no kernel of Gemm for i64[2,2]"));
+}
+
+TEST(ElementTypes, WhatOnnxRuntimeLacksAnywayIsFused) {
+  Graph g = Parsed("graph g(x: i16[2]) -> (y) { z = const i16[] {0}  y = Max(x, z) }");
+  ASSERT_TRUE(Optimize(g).ok());
+  EXPECT_EQ(g.nodes().front()->op(), "Relu");
 }
 
 /// Tanh(x) with all its readers becomes Sigmoid(x): the readers are found by following uses, each

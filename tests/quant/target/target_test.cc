@@ -202,13 +202,14 @@ TEST(Target, SomeHalvesAreRefusedByOnnxRuntime) {
 
 TEST(Target, OrtMakesZeroOfQueriesWithoutAKey) {
   constexpr std::string_view kMasked = R"(graph g(q: f32[1,2,3,4], k: f32[1,2,5,4],
-      v: f32[1,2,5,4], keep: f32[1,1,3,5], c: bool[1,1,3,5]) -> (y) {
+      v: f32[1,2,5,4], keep: f32[1,1,3,5], c: bool[1,1,3,5], t: bool[]) -> (y) {
     one = const f32[] {1}
     low = const f32[] {-3.4028234663852886e38}
     some = const f32[] {-10000}
     less = const f32[] {0.99999994}
     hide = Sub(one, keep)
     zero = const f32[] {0}
+    last = const i64[1] {-1}
     %  y = Attention(q, k, v, m) })";
   const auto with = [&](std::string_view mask) {
     std::string text(kMasked);
@@ -216,7 +217,13 @@ TEST(Target, OrtMakesZeroOfQueriesWithoutAKey) {
   };
   for (const std::string_view mask :
        {"m = Mul(hide, low)", "m = Where(c, zero, low)", "m = Identity(keep)",
-        "a = Mul(low, hide)  m = Add(a, keep)"}) {
+        "a = Mul(low, hide)  m = Add(a, keep)", "a = Mul(low, hide)  m = ReduceMax(a, last)",
+        "a = Mul(low, hide)  m = ReduceMin(a, last)",
+        R"(m = If(t) [zero, low, c] {then_branch=graph(z, l, d) -> (o) { o = Where(d, z, l) },
+                                     else_branch=graph(z, l, d) -> (o) { o = Cast(d) {to=1} }})",
+        R"(n = const i64[] {2}  s = Cast(c) {to=1}  m = Loop(n, t, s) [c] {
+             body=graph(i, go, x, d) -> (go2, y) { l = const f32[] {-3.4028234663852886e38}
+               z = const f32[] {0}  go2 = Identity(go)  y = Where(d, z, l) }})"}) {
     const TargetFinding f = Only(Check(with(mask), "ort", 23, 10));
     EXPECT_EQ(f.severity, Severity::kDiffers) << mask;
     EXPECT_THAT(f.remedy, HasSubstr("--target ort")) << mask;
