@@ -73,6 +73,25 @@ def more_than_numbers(tool, folder):
 
 
 
+def weights_of_4_bits(tool, folder):
+    """ONNX Runtime multiplies in f32, not on codes of 8 bits, and the report says how it was set."""
+    rng = np.random.default_rng(2)
+    node, codes = helper.make_node, rng.integers(0, 256, 64 * 32).astype(np.uint8)
+    initializers = [helper.make_tensor("w", TensorProto.UINT4, [64, 64], codes.tobytes(), raw=True),
+                    numpy_helper.from_array(rng.random((2, 64), np.float32), "scale"),
+                    helper.make_tensor("zero", TensorProto.UINT4, [2, 64], b"\x88" * 64, raw=True)]
+    graph = helper.make_graph(
+        [node("DequantizeLinear", ["w", "scale", "zero"], ["d"], axis=0, block_size=32),
+         node("MatMul", ["x", "d"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 64])], initializers)
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)]),
+              folder + "/q4.onnx")
+    report = compare(tool, 0, folder + "/q4.onnx")
+    assert report["against"]["settings"]["session.qdq_matmulnbits_accuracy_level"] == "1", report
+    assert report["accuracy"]["outputs"][0]["sqnr_db"] > 100, report
+
+
 def main():
     tool, demo = sys.argv[1:]
     model = os.path.join(demo, "digits.onnx")
@@ -100,6 +119,7 @@ def main():
         sqnr = 10 * np.log10((golden ** 2).sum() / ((candidate - golden) ** 2).sum())
         told = two["accuracy"]["outputs"][0]["sqnr_db"]
         more_than_numbers(tool, folder)
+        weights_of_4_bits(tool, folder)
         print(f"ONNX Runtime's INT8: {told:.4f} dB told, {sqnr:.4f} dB computed here")
         assert abs(told - sqnr) < 0.01, (told, sqnr)
 
