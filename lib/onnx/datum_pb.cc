@@ -1,6 +1,8 @@
 /// TensorProto, SequenceProto and OptionalProto files: the data sets of ONNX's backend tests.
 #include <onnx/onnx-data_pb.h>
 
+#include <type_traits>
+
 #include "lib/onnx/import.h"
 #include "lib/onnx/tensor_proto.h"
 #include "lib/support/strings.h"
@@ -10,12 +12,16 @@ namespace {
 
 using namespace onnx_io;  // NOLINT: as import.cc
 
-/// Parses a slimmed message and turns it into a value.
+/// Parses a slimmed message and turns it into a value. A message of another kind mostly parses,
+/// too, with its fields unknown.
 template <typename Proto, typename Convert>
-Result<Datum> Parse(const SlimMessage& slim, const Convert& convert) {
+Result<Datum> Parse(const SlimMessage& slim, const char* what, const Convert& convert) {
   Proto proto;
   if (!proto.ParseFromArray(slim.bytes.data(), static_cast<int>(slim.bytes.size())))
     return InvalidModel("the protobuf message does not parse");
+  // A later ONNX may give tensors more fields.
+  if (!std::is_same_v<Proto, onnx::TensorProto> && !proto.unknown_fields().empty())
+    return InvalidModel(Cat("holds no ", what));
   return convert(proto);
 }
 
@@ -98,26 +104,61 @@ Message RootOf(ValueType::Kind kind) {
   return Message::kTensor;
 }
 
-Result<Datum> ReadDatum(const ByteSource& source, ValueType::Kind kind) {
+/// The file read as a message of this kind.
+Result<Datum> ReadAs(const ByteSource& source, ValueType::Kind kind) {
   INFER_ASSIGN(const SlimMessage slim, Scan(source, RootOf(kind), {}));
   ExternalData none;
   const ImportOptions options;
   const TensorReader tensors(source, slim, none, options);
   const DatumReader reader(tensors);
   switch (kind) {
-    case ValueType::Kind::kTensor: return Parse<onnx::TensorProto>(slim, reader);
-    case ValueType::Kind::kSequence: return Parse<onnx::SequenceProto>(slim, reader);
-    case ValueType::Kind::kOptional: return Parse<onnx::OptionalProto>(slim, reader);
-    case ValueType::Kind::kMap: return Parse<onnx::MapProto>(slim, reader);
+    case ValueType::Kind::kTensor: return Parse<onnx::TensorProto>(slim, "tensor", reader);
+    case ValueType::Kind::kSequence: return Parse<onnx::SequenceProto>(slim, "sequence", reader);
+    case ValueType::Kind::kOptional: return Parse<onnx::OptionalProto>(slim, "optional", reader);
+    case ValueType::Kind::kMap: return Parse<onnx::MapProto>(slim, "map", reader);
   }
   return Internal("value kind");
+}
+
+/// What an OptionalProto says that it holds or would hold; kind optional where it does not say.
+ValueType::Kind KindIn(const onnx::OptionalProto& p) {
+  switch (p.elem_type()) {
+    case onnx::OptionalProto::TENSOR:
+    case onnx::OptionalProto::SPARSE_TENSOR: return ValueType::Kind::kTensor;
+    case onnx::OptionalProto::SEQUENCE: return ValueType::Kind::kSequence;
+    case onnx::OptionalProto::MAP: return ValueType::Kind::kMap;
+    default: return ValueType::Kind::kOptional;
+  }
+}
+
+/// Whether the file is an optional of `element`, not the element itself. Sequences and optionals
+/// have the same fields: what they say that they hold tells them apart.
+bool IsOptionalOf(const ByteSource& source, ValueType::Kind element) {
+  const auto slim = Scan(source, Message::kOptional, {});
+  if (!slim.ok()) return false;
+  bool is = false;
+  (void)Parse<onnx::OptionalProto>(*slim, "optional",
+                                   [&](const onnx::OptionalProto& p) -> Result<Datum> {
+                                     const ValueType::Kind kind = KindIn(p);
+                                     is = kind == element || kind == ValueType::Kind::kOptional;
+                                     return Datum();
+                                   });
+  return is;
+}
+
+/// What an optional input gets may lie in a file as an optional or by itself.
+Result<Datum> ReadDatum(const ByteSource& source, const ValueType& type) {
+  if (type.kind() != ValueType::Kind::kOptional) return ReadAs(source, type.kind());
+  if (IsOptionalOf(source, type.element().kind()))
+    return ReadAs(source, ValueType::Kind::kOptional);
+  return ReadDatum(source, type.element());
 }
 
 }  // namespace
 
 Result<Datum> ReadDatumPb(const std::string& path, const ValueType& type) {
   INFER_ASSIGN(const auto file, InputFile::Open(path));
-  auto datum = ReadDatum(*file, type.kind());
+  auto datum = ReadDatum(*file, type);
   if (!datum.ok()) return datum.status().In(path);
   return datum;
 }

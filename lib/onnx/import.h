@@ -36,8 +36,9 @@ Result<Model> ImportModel(const std::string& path, const OpRegistry& ops,
 Result<Model> ImportModelBytes(std::string_view bytes, const OpRegistry& ops,
                                const ImportOptions& options = {}, const std::string& base_dir = "");
 
-/// A TensorProto, SequenceProto or OptionalProto file (".pb") as a value. `type` tells which one to
-/// expect; a tensor when it is unknown.
+/// A TensorProto, SequenceProto, OptionalProto or MapProto file (".pb") as a value. `type` tells
+/// which one to expect, a tensor when it is unknown; what an optional holds may lie there by
+/// itself. Io: cannot be read. InvalidModel: broken, or a message of another kind.
 Result<Datum> ReadDatumPb(const std::string& path, const ValueType& type = {});
 Status WriteTensorPb(const Tensor& t, const std::string& path, const std::string& name = "");
 

@@ -124,7 +124,7 @@ bool Keeps(const AccuracyReport& report, const BreakOptions& options) {
   limits.without_intervals = true;
   for (const ValueAccuracy& v : report.outputs) {
     if (!options.exact) break;
-    if (v.is_float ? v.metrics.non_finite_mismatches > 0 : v.metrics.unequal > 0) return false;
+    if (v.metrics.non_finite_mismatches > 0 || v.metrics.unequal > 0) return false;
   }
   const std::vector<GateResult> gates = CheckGates(report, limits);
   // Of a gate that no output has, nothing can be said.

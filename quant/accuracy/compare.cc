@@ -7,34 +7,19 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/accuracy/datum_error.h"
 #include "quant/calibrate/calibrate.h"
 
 namespace infer {
 namespace {
 
-Status AddDatum(const Datum& golden, const Datum& candidate, TensorComparer& comparer) {
-  if (golden.is_tensor() && candidate.is_tensor())
-    return comparer.Add(golden.tensor(), candidate.tensor());
-  if (golden.is_optional() && candidate.is_optional()) {
-    const auto& g = golden.optional().value;
-    const auto& c = candidate.optional().value;
-    if (!g && !c) return {};
-    if (!g || !c) return InvalidModel("one side is an empty optional");
-    return AddDatum(*g, *c, comparer);
-  }
-  if (golden.is_map() && candidate.is_map()) {
-    INFER_TRY(comparer.Add(golden.map().keys, candidate.map().keys));
-    return AddDatum(*golden.map().values, *candidate.map().values, comparer);
-  }
-  if (!golden.is_sequence() || !candidate.is_sequence())
-    return InvalidModel("golden and candidate are of different kinds");
-  const auto& g = golden.sequence();
-  const auto& c = candidate.sequence();
-  if (g.size() != c.size())
-    return InvalidModel(Cat("golden is a sequence of ", g.size(), ", candidate of ", c.size()));
-  for (size_t i = 0; i < g.size(); ++i) INFER_TRY(AddDatum(g[i], c[i], comparer));
-  return {};
+/// The type of the numbers inside.
+DType ElementTypeOf(const ValueType& type) {
+  return type.is_tensor() ? type.dtype() : ElementTypeOf(type.element());
 }
+
+/// Whether a source said that it cannot give this output.
+bool IsLeftOut(const Datum& d) { return d.is_tensor() && !d.tensor().defined(); }
 
 std::vector<Datum> OutputsOf(const RunContext& context, size_t count) {
   std::vector<Datum> out;
@@ -55,6 +40,8 @@ Status CompareRun(const Samples& samples, int64_t run, const Sides& sides, bool 
   auto candidate = sides.candidate(run, inputs);
   if (!candidate.ok()) return std::move(candidate.status()).In("candidate");
   INFER_TRY(AddOutputs(*golden, *candidate, comparers));
+  for (size_t i = 0; i < golden->size(); ++i)
+    if (IsLeftOut((*golden)[i]) || IsLeftOut((*candidate)[i])) report.left_out.insert(i);
   if (with_task && options.next_token) {
     if (!report.perplexity) report.perplexity.emplace();
     const size_t scores = options.next_token->output;
@@ -124,8 +111,9 @@ ValueAccuracy AccuracyOf(const Value& v, const TensorComparer& comparer) {
   ValueAccuracy a;
   a.name = v.name();
   a.op = v.producer() ? std::string(v.producer()->op()) : "";
-  a.is_float = v.type().is_tensor() && IsFloat(v.dtype());
-  if (a.is_float) a.least = v.dtype() == DType::kF16 ? 0x1p-24 : 0;
+  const DType dtype = ElementTypeOf(v.type());
+  a.is_float = IsFloat(dtype);
+  if (a.is_float) a.least = dtype == DType::kF16 ? 0x1p-24 : 0;
   a.metrics = comparer.metrics();
   a.rows = comparer.row_metrics();
   return a;
@@ -224,7 +212,10 @@ Result<AccuracyReport> CompareSources(const OutputSource& golden, const OutputSo
   INFER_TRY(
       CompareRuns(samples, samples.count, {golden, candidate}, true, options, comparers, report));
   for (size_t i = 0; i < comparers.size(); ++i)
-    report.outputs.push_back(AccuracyOf(*interface.outputs()[i], comparers[i]));
+    if (!report.left_out.contains(i))
+      report.outputs.push_back(AccuracyOf(*interface.outputs()[i], comparers[i]));
+  if (report.outputs.empty() && !comparers.empty())
+    return Unsupported("none of the outputs can be compared");
   return report;
 }
 
@@ -286,9 +277,11 @@ Status AddOutputs(const std::vector<Datum>& golden, const std::vector<Datum>& ca
   if (golden.size() != candidate.size() || golden.size() != comparers.size())
     return InvalidModel(
         Cat("golden has ", golden.size(), " outputs, candidate ", candidate.size()));
-  for (size_t i = 0; i < golden.size(); ++i)
+  for (size_t i = 0; i < golden.size(); ++i) {
+    if (IsLeftOut(golden[i]) || IsLeftOut(candidate[i])) continue;
     if (Status s = AddDatum(golden[i], candidate[i], comparers[i]); !s.ok())
       return std::move(s).In(Cat("output ", i));
+  }
   return {};
 }
 

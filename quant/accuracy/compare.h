@@ -3,6 +3,7 @@
 /// there are labels.
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -19,7 +20,7 @@ namespace infer {
 struct ValueAccuracy {
   std::string name;  ///< golden's name of the value
   std::string op;    ///< operator that makes it in the golden graph; "" for an output read as is
-  bool is_float = true;
+  bool is_float = true;  ///< numbers that are compared by their distance, also inside maps
   double least = 0;  ///< f16: its smallest positive number, the least error that there is; else 0
   TensorMetrics metrics;
   std::optional<RowMetrics> rows;
@@ -44,7 +45,8 @@ struct TapCheck {
 
 struct AccuracyReport {
   int64_t samples = 0;
-  std::vector<ValueAccuracy> outputs;  ///< in graph order
+  std::vector<ValueAccuracy> outputs;  ///< in graph order, without those left out
+  std::set<size_t> left_out;           ///< outputs that a source could not give in some run
   std::vector<ValueAccuracy> layers;   ///< in golden's topological order; empty unless asked for
   int64_t layer_samples = 0;
   TapCheck taps;
@@ -66,7 +68,7 @@ struct CompareOptions {
 };
 
 /// The outputs of run `run`, whose inputs are `inputs`, in graph order: a program, a cache, another
-/// engine.
+/// engine. One that it cannot give is an undefined tensor, and is not compared.
 using OutputSource =
     std::function<Result<std::vector<Datum>>(int64_t run, const std::vector<Datum>& inputs)>;
 
@@ -105,6 +107,7 @@ Result<AccuracyReport> CompareWithStored(const OutputSource& golden, const Graph
                                          const CompareOptions& options = {});
 
 /// Any two sources; `interface` tells names and types of the outputs. InvalidArgument: no samples.
+/// Unsupported: no output that both give.
 Result<AccuracyReport> CompareSources(const OutputSource& golden, const OutputSource& candidate,
                                       const Graph& interface, const Samples& samples,
                                       const CompareOptions& options = {});
@@ -114,7 +117,8 @@ Status AddLayers(const Graph& golden, const Backend& golden_backend, const Graph
                  const Backend& candidate_backend, const Samples& samples,
                  const CompareOptions& options, AccuracyReport& report);
 
-/// Adds golden[i] and candidate[i] (tensors, and the tensors inside sequences) to comparers[i].
+/// Adds golden[i] and candidate[i] to comparers[i], as AddDatum (datum_error.h), where both are
+/// there.
 Status AddOutputs(const std::vector<Datum>& golden, const std::vector<Datum>& candidate,
                   std::vector<TensorComparer>& comparers);
 

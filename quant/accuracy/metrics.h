@@ -26,7 +26,7 @@ struct TensorMetrics {
   double max_error_ratio = 0;
   /// Elements that are NaN or infinite on one side, or differ in kind; outside the sums above.
   int64_t non_finite_mismatches = 0;
-  /// Non-float tensors (and strings): elements that differ.
+  /// Non-float tensors (and strings): elements that differ; keys that one of two maps lacks.
   int64_t unequal = 0;
   /// 95 % interval of sqnr_db over samples as drawn: noise and signal power as a ratio estimate
   /// (Cochran 1977, Sampling Techniques, 6.4) with Student's t, taken on the logarithm. Empty below
@@ -92,6 +92,8 @@ class TensorComparer {
  public:
   /// InvalidModel when types or extents differ.
   Status Add(const Tensor& golden, const Tensor& candidate);
+  /// Counts elements that have no partner.
+  void AddUnequal(int64_t elements) { m_.unequal += elements; }
   TensorMetrics metrics() const;
   /// Empty where rows make no sense: not floats, or rows of one element.
   std::optional<RowMetrics> row_metrics() const;

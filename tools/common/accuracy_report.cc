@@ -45,9 +45,8 @@ Json ValueJson(const ValueAccuracy& v) {
     j["mean_abs_error"] = JsonNumber(m.mean_abs_error);
     j["max_error_ratio"] = JsonNumber(m.max_error_ratio);
     j["non_finite_mismatches"] = m.non_finite_mismatches;
-  } else {
-    j["unequal"] = m.unequal;
   }
+  if (!v.is_float || m.unequal > 0) j["unequal"] = m.unequal;
   if (v.rows)
     j["rows"] = {{"count", v.rows->rows},
                  {"kl", JsonNumber(v.rows->kl)},

@@ -75,17 +75,22 @@ void AddExactnessGates(const AccuracyReport& r, std::vector<GateResult>& gates) 
   std::erase_if(gates, [](const GateResult& g) {
     return !g.passed && g.where.empty() && g.name == "max-error";
   });
-  for (const ValueAccuracy& v : r.outputs) {
-    const int64_t bad = v.is_float ? v.metrics.non_finite_mismatches : v.metrics.unequal;
-    if (v.is_float && bad == 0) continue;
-    const std::string_view what = v.is_float ? " NaN or infinity mismatches" : " elements differ";
-    gates.push_back({.name = v.is_float ? "non-finite" : "equal",
+  const auto add = [&](const ValueAccuracy& v, std::string_view name, int64_t bad,
+                       std::string_view what) {
+    gates.push_back({.name = std::string(name),
                      .where = v.name,
                      .limit = 0,
                      .measured = static_cast<double>(bad),
                      .passed = bad == 0,
                      .interval = std::nullopt,
                      .message = Cat("output '", v.name, "': ", bad, what)});
+  };
+  for (const ValueAccuracy& v : r.outputs) {
+    const TensorMetrics& m = v.metrics;
+    if (!v.is_float) add(v, "equal", m.unequal, " elements differ");
+    if (v.is_float && m.unequal > 0) add(v, "equal", m.unequal, " keys of one side alone");
+    if (v.is_float && m.non_finite_mismatches > 0)
+      add(v, "non-finite", m.non_finite_mismatches, " NaN or infinity mismatches");
   }
 }
 

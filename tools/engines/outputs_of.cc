@@ -25,18 +25,21 @@ class Engine {
     return hello.value("versions", Json::object());
   }
 
+  std::shared_ptr<const EngineOutputs::Told> told() const { return told_; }
+
   Result<std::vector<Datum>> Run(const std::vector<Datum>& inputs) {
     INFER_ASSIGN(Json written, WriteInputs(inputs));
     if (!loaded_) {
       Json names = Json::array();
       for (const Value* v : g_.outputs()) names.push_back(v->name());
-      INFER_TRY(Ask({{"op", "load"},
-                     {"model", request_.model},
-                     {"threads", request_.threads},
-                     {"inputs", written},
-                     {"outputs", names},
-                     {"symbols", Json::object()}})
-                    .status());
+      INFER_ASSIGN(const Json loaded, Ask({{"op", "load"},
+                                           {"compare", true},
+                                           {"model", request_.model},
+                                           {"threads", request_.threads},
+                                           {"inputs", written},
+                                           {"outputs", names},
+                                           {"symbols", Json::object()}}));
+      told_->settings = loaded.value("settings", Json::object());
       loaded_ = true;
       return Read(Ask({{"op", "outputs"}, {"folder", scratch_->path()}}));
     }
@@ -60,19 +63,21 @@ class Engine {
       if (!inputs[i].is_tensor())
         return Unsupported(Cat("input '", name, "' is no tensor: ", request_.engine,
                                " is asked for tensors alone"));
-      INFER_ASSIGN(Json one, WriteTensor(inputs[i].tensor(), name,
-                                         Cat(scratch_->path(), "/input_", i, ".raw")));
+      INFER_ASSIGN(Json one, WriteNumbersOrText(inputs[i].tensor(), name,
+                                                Cat(scratch_->path(), "/input_", i, ".raw")));
       written.push_back(std::move(one));
     }
     return written;
   }
 
-  static Result<std::vector<Datum>> Read(const Result<Json>& answer) {
+  Result<std::vector<Datum>> Read(const Result<Json>& answer) {
     if (!answer.ok()) return answer.status();
     std::vector<Datum> outputs;
     for (const Json& described : answer->value("outputs", Json::array())) {
-      INFER_ASSIGN(Tensor t, ReadTensor(described));
-      outputs.emplace_back(std::move(t));
+      INFER_ASSIGN(Datum d, ReadValue(described));
+      if (described.contains("left_out"))
+        told_->left_out[described.value("name", "")] = described.value("left_out", "");
+      outputs.push_back(std::move(d));
     }
     return outputs;
   }
@@ -81,16 +86,21 @@ class Engine {
   const Graph& g_;
   std::unique_ptr<ScratchFolder> scratch_;
   std::unique_ptr<Worker> worker_;  // ends before its folder goes
+  std::shared_ptr<EngineOutputs::Told> told_ = std::make_shared<EngineOutputs::Told>();
   bool loaded_ = false;
 };
 
 }  // namespace
 
-Result<OutputSource> OutputsOf(const EngineRequest& request, const Graph& g, Json& versions) {
+Result<EngineOutputs> OutputsOf(const EngineRequest& request, const Graph& g) {
   const auto engine = std::make_shared<Engine>(request, g);
-  INFER_ASSIGN(versions, engine->Start());
-  return OutputSource(
-      [engine](int64_t, const std::vector<Datum>& inputs) { return engine->Run(inputs); });
+  EngineOutputs made;
+  INFER_ASSIGN(made.versions, engine->Start());
+  made.told = engine->told();
+  made.outputs = [engine](int64_t, const std::vector<Datum>& inputs) {
+    return engine->Run(inputs);
+  };
+  return made;
 }
 
 }  // namespace infer::peers

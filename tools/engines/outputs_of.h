@@ -1,5 +1,8 @@
 #pragma once
 /// A model's outputs as another runtime computes them, for comparisons.
+#include <map>
+#include <memory>
+
 #include "quant/accuracy/compare.h"
 #include "tools/common/report.h"
 
@@ -14,9 +17,22 @@ struct EngineRequest {
   std::stop_token stop = {};
 };
 
-/// Starts the engine in a process of its own, and asks it for its versions, which `versions` gets.
-/// The model is loaded with the first inputs. `g` tells names and types of inputs and outputs, and
-/// must outlive the result. Unsupported: the interpreter or a package is not installed, or text.
-Result<OutputSource> OutputsOf(const EngineRequest& request, const Graph& g, Json& versions);
+struct EngineOutputs {
+  OutputSource outputs;
+  Json versions;
+  /// What comes with the first outputs: the settings in force, and the outputs that the engine
+  /// cannot give, with the reason.
+  struct Told {
+    Json settings = Json::object();
+    std::map<std::string, std::string> left_out;
+  };
+  std::shared_ptr<const Told> told;
+};
+
+/// Starts the engine in a process of its own. The model is loaded with the first inputs, for
+/// outputs that are as exact as the engine can compute. `g` tells names and types of inputs and
+/// outputs, and must outlive the result. Unsupported: the interpreter or a package is not
+/// installed, or what the engine cannot take or run.
+Result<EngineOutputs> OutputsOf(const EngineRequest& request, const Graph& g);
 
 }  // namespace infer::peers

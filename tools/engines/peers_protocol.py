@@ -13,8 +13,18 @@ Each line of stdin is a JSON request; its answer is one line of JSON on stdout, 
   {"op": "infer", "inputs", "folder"}          -> {"outputs": [TENSOR]}; one run on other inputs
 
 The end of stdin ends the worker. A tensor is {"name", "dtype", "dims", "file"}: raw little-endian
-values in a file, dtype as infer-opt prints it (f32, u8, ...). "outputs" of a load lists the names in
-the order in which they are wanted back; "symbols" gives the symbolic dimensions their extents.
+values in a file, dtype as infer-opt prints it (f32, u8, ...); of dtype str each text is its number of
+bytes (8 bytes, little-endian) and its bytes in UTF-8. "outputs" of a load lists the names in the order
+in which they are wanted back; "symbols" gives the symbolic dimensions their extents.
+
+A load with "compare": true is for outputs, not for times: the engine computes as exactly as it can, inputs
+may be text, and an output may also be
+  {"name", "sequence": [VALUE]}                      a sequence
+  {"name", "maps": {"lengths", "keys", "values"}}    a sequence of maps as three tensors of rank 1: the number
+                                                     of pairs in each map, all keys, all values
+  {"name", "map": {"lengths", "keys", "values"}}     a map, the same way
+  {"name", "optional": VALUE or null}                an optional
+  {"name", "left_out": REASON}                       what cannot travel
 
 An engine is a class with `name` and the methods of Engine below. This file needs no package.
 """
@@ -23,8 +33,10 @@ import gc
 import json
 import os
 import platform
+import struct
 import sys
 import time
+import traceback
 
 ONNX_NUMBERS = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool": 9,
                 "f16": 10, "f64": 11, "u32": 12, "u64": 13, "bf16": 16}
@@ -61,7 +73,8 @@ class Engine:
         raise NotImplementedError("this engine keeps its inputs")
 
     def outputs(self):
-        """Of the last step: a list of (name, dtype, dims, bytes)."""
+        """Of the last step: a list of (name, dtype, dims, bytes), or of (name, VALUE), where VALUE is as the
+        protocol has it, with (dtype, dims, bytes) for tensors."""
         raise NotImplementedError
 
 
@@ -70,13 +83,50 @@ def read_bytes(tensor):
         return f.read()
 
 
-def write_outputs(engine, folder):
-    listed = []
-    for i, (name, dtype, dims, data) in enumerate(engine.outputs()):
-        path = os.path.join(folder, "output_%d.raw" % i)
+def text_bytes(texts):
+    """The texts as the file of a tensor of dtype str holds them."""
+    encoded = [t.encode("utf-8", "surrogateescape") for t in texts]
+    return b"".join(struct.pack("<Q", len(t)) + t for t in encoded)
+
+
+def texts_in(data):
+    texts, at = [], 0
+    while at < len(data):
+        size = struct.unpack_from("<Q", data, at)[0]
+        texts.append(data[at + 8:at + 8 + size].decode("utf-8", "surrogateescape"))
+        at += 8 + size
+    return texts
+
+
+class ValueFiles:
+    """Writes values into numbered files of a folder."""
+
+    def __init__(self, folder):
+        self.folder, self.count = folder, 0
+
+    def tensor(self, dtype, dims, data):
+        path = os.path.join(self.folder, "output_%d.raw" % self.count)
+        self.count += 1
         with open(path, "wb") as f:
             f.write(data)
-        listed.append({"name": name, "dtype": dtype, "dims": list(dims), "file": path})
+        return {"dtype": dtype, "dims": list(dims), "file": path}
+
+    def value(self, value):
+        if isinstance(value, tuple):
+            return self.tensor(*value)
+        if isinstance(value, list):
+            return [self.value(v) for v in value]
+        if isinstance(value, dict):
+            return {key: self.value(v) for key, v in value.items()}
+        return value
+
+
+def write_outputs(engine, folder):
+    files = ValueFiles(folder)
+    listed = []
+    for name, *value in engine.outputs():
+        described = files.value(tuple(value) if len(value) == 3 else value[0])
+        listed.append({"name": name, **described})
     return {"outputs": listed}
 
 
@@ -135,6 +185,7 @@ def serve(engine):
         except ImportError as e:
             reply = {"ok": False, "missing": True, "error": str(e)}
         except Exception as e:  # told to the user; the worker lives on
-            reply = {"ok": False, "error": "%s: %s" % (type(e).__name__, e)}
+            traceback.print_exc()  # into the log: the class of an error says nothing to a user
+            reply = {"ok": False, "error": str(e) or "it failed without saying why"}
         out.write(json.dumps(reply) + "\n")
         out.flush()

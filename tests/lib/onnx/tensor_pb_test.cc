@@ -1,5 +1,6 @@
-/// Single tensors as TensorProto files.
+/// Single values as TensorProto, SequenceProto and OptionalProto files.
 #include <gmock/gmock.h>
+#include <onnx/onnx-data_pb.h>
 
 #include <fstream>
 
@@ -68,6 +69,94 @@ TEST(TensorPb, ReadsLargePackedFieldsFromTheFile) {
   auto d = ReadDatumPb(dir / "t.pb");
   ASSERT_TRUE(d.ok()) << d.status().message();
   for (int64_t i = 0; i < 100'000; ++i) ASSERT_EQ(d->tensor().IntAt(i), (i - 50'000) * 1'000'003);
+}
+
+/// What a value of `type` is when the file holds `message`.
+template <typename Proto>
+Result<Datum> ReadOf(const Proto& message, const ValueType& type) {
+  TempDir dir;
+  std::ofstream(dir / "v.pb", std::ios::binary) << message.SerializeAsString();
+  return ReadDatumPb(dir / "v.pb", type);
+}
+
+onnx::TensorProto FloatsProto(int count, bool raw) {
+  onnx::TensorProto p;
+  p.add_dims(count);
+  p.set_data_type(onnx::TensorProto::FLOAT);
+  p.set_name("t");
+  for (int i = 0; i < count; ++i)
+    if (!raw) p.add_float_data(static_cast<float>(i));
+  if (raw) p.set_raw_data(std::string(static_cast<size_t>(count) * 4, '\0'));
+  return p;
+}
+
+const ValueType kFloats = TensorType{DType::kF32, Shape()};
+
+TEST(OptionalPb, TakesTheBareValue) {
+  const ValueType type = ValueType::Optional(kFloats);
+  for (const bool raw : {false, true}) {
+    for (const int count : {0, 3, 2000}) {
+      SCOPED_TRACE(count);
+      const auto d = ReadOf(FloatsProto(count, raw), type);
+      ASSERT_TRUE(d.ok()) << d.status().message();
+      ASSERT_TRUE(d->is_tensor());
+      EXPECT_EQ(d->tensor().dims(), Dims{count});
+    }
+  }
+  onnx::TensorProto scalar;  // no extents: its data alone tell it from an optional
+  scalar.set_data_type(onnx::TensorProto::FLOAT);
+  scalar.add_float_data(2);
+  const auto d = ReadOf(scalar, type);
+  ASSERT_TRUE(d.ok()) << d.status().message();
+  ASSERT_TRUE(d->is_tensor());
+}
+
+TEST(OptionalPb, TakesOptionals) {
+  const ValueType type = ValueType::Optional(kFloats);
+  onnx::OptionalProto p;
+  auto d = ReadOf(p, type);
+  ASSERT_TRUE(d.ok() && d->is_optional());
+  EXPECT_FALSE(d->optional().value);
+  p.set_name("o");
+  p.set_elem_type(onnx::OptionalProto::TENSOR);
+  d = ReadOf(p, type);
+  ASSERT_TRUE(d.ok() && d->is_optional());
+  EXPECT_FALSE(d->optional().value);
+  *p.mutable_tensor_value() = FloatsProto(2, true);
+  d = ReadOf(p, type);
+  ASSERT_TRUE(d.ok() && d->is_optional());
+  ASSERT_TRUE(d->optional().value && d->optional().value->is_tensor());
+  EXPECT_EQ(d->optional().value->tensor().dims(), Dims{2});
+}
+
+TEST(OptionalPb, TakesSequences) {
+  const ValueType type = ValueType::Optional(ValueType::Sequence(kFloats));
+  onnx::SequenceProto s;
+  s.set_elem_type(onnx::SequenceProto::TENSOR);
+  auto d = ReadOf(s, type);  // a sequence without elements is one, too
+  ASSERT_TRUE(d.ok()) << d.status().message();
+  EXPECT_TRUE(d->is_sequence());
+  for (int i = 0; i < 2; ++i) *s.add_tensor_values() = FloatsProto(i + 1, true);
+  d = ReadOf(s, type);
+  ASSERT_TRUE(d.ok() && d->is_sequence());
+  EXPECT_EQ(d->sequence().size(), 2u);
+  onnx::OptionalProto p;
+  p.set_elem_type(onnx::OptionalProto::SEQUENCE);
+  *p.mutable_sequence_value() = s;
+  d = ReadOf(p, type);
+  ASSERT_TRUE(d.ok() && d->is_optional());
+  ASSERT_TRUE(d->optional().value && d->optional().value->is_sequence());
+  EXPECT_EQ(d->optional().value->sequence().size(), 2u);
+}
+
+TEST(SequencePb, IsNotATensor) {
+  for (const ValueType& type :
+       {ValueType::Sequence(kFloats), ValueType::Optional(ValueType::Sequence(kFloats))}) {
+    const auto d = ReadOf(FloatsProto(3, true), type);
+    ASSERT_FALSE(d.ok());
+    EXPECT_EQ(d.status().code(), Code::kInvalidModel);
+    EXPECT_THAT(d.status().message(), ::testing::HasSubstr("holds no sequence"));
+  }
 }
 
 }  // namespace

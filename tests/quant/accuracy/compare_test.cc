@@ -95,5 +95,71 @@ TEST(Compare, Errors) {
             Code::kCancelled);
 }
 
+Datum MapOf(std::vector<std::string> keys, const std::vector<float>& values) {
+  SequenceDatum held;
+  for (const float v : values) held.elements.emplace_back(Tensor::Of<float>({}, {v}));
+  const auto count = static_cast<int64_t>(keys.size());
+  return Datum(MapDatum{Tensor::OfStrings({count}, std::move(keys)),
+                        std::make_shared<const Datum>(std::move(held))});
+}
+
+/// What CompareSources says of one output `z`, a sequence of these maps.
+Result<AccuracyReport> CompareMaps(std::vector<Datum> golden, std::vector<Datum> candidate) {
+  const Graph g = MustParse(R"(graph g(x: f32[2,2]) -> (z) {
+    z = ai.onnx.ml::ZipMap(x) {classlabels_strings=["no", "yes"]} })");
+  const auto source = [](std::vector<Datum> maps) -> OutputSource {
+    return [maps](int64_t, const std::vector<Datum>&) -> Result<std::vector<Datum>> {
+      return std::vector<Datum>{Datum(SequenceDatum{maps})};
+    };
+  };
+  return CompareSources(source(std::move(golden)), source(std::move(candidate)), g,
+                        InMemory({{Tensor::Zeros(DType::kF32, {2, 2})}}));
+}
+
+TEST(Compare, MapsByTheirKeysWhateverTheOrder) {
+  const auto r = CompareMaps({MapOf({"no", "yes"}, {0.75, 0.25}), MapOf({"no", "yes"}, {0, 1})},
+                             {MapOf({"yes", "no"}, {0.25, 0.5}), MapOf({"no", "yes"}, {0, 1})});
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  const ValueAccuracy& z = r->outputs[0];
+  EXPECT_TRUE(z.is_float);
+  EXPECT_EQ(z.metrics.elements, 4);
+  EXPECT_EQ(z.metrics.samples, 1);
+  EXPECT_EQ(z.metrics.unequal, 0);
+  EXPECT_EQ(z.metrics.max_abs_error, 0.25);
+  EXPECT_EQ(z.metrics.max_error_ratio, 0.25);  // of the largest of all maps
+  ASSERT_TRUE(z.rows);
+  EXPECT_EQ(z.rows->rows, 2);
+  EXPECT_EQ(z.rows->top1_agreement, 1);
+}
+
+TEST(Compare, KeysOfOneSideAreUnequal) {
+  const auto r =
+      CompareMaps({MapOf({"no", "yes"}, {0.75, 0.25})}, {MapOf({"no", "ye"}, {0.75, 0})});
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_EQ(r->outputs[0].metrics.unequal, 2);
+  EXPECT_EQ(r->outputs[0].metrics.max_abs_error, 0);
+}
+
+TEST(Compare, OutputsThatASourceCannotGiveAreLeftOut) {
+  const Graph g = MustParse("graph g(x: f32[2]) -> (a, b) { a = Neg(x) b = Abs(x) }");
+  const auto source = [](Datum a) -> OutputSource {
+    return [a](int64_t, const std::vector<Datum>& inputs) -> Result<std::vector<Datum>> {
+      return std::vector<Datum>{a, inputs[0]};
+    };
+  };
+  const Samples samples = InMemory({{Tensor::Of<float>({2}, {1, 2})}});
+  const Datum some = Tensor::Of<float>({2}, {1, 2});
+  const auto r = CompareSources(source(Datum()), source(some), g, samples);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  ASSERT_EQ(r->outputs.size(), 1u);
+  EXPECT_EQ(r->outputs[0].name, "b");
+  EXPECT_TRUE(r->left_out.contains(0));
+  const Graph one = MustParse("graph g(x: f32[2]) -> (a) { a = Neg(x) }");
+  const OutputSource none = [](int64_t, const std::vector<Datum>&) -> Result<std::vector<Datum>> {
+    return std::vector<Datum>(1);
+  };
+  EXPECT_EQ(CompareSources(none, none, one, samples).status().code(), Code::kUnsupported);
+}
+
 }  // namespace
 }  // namespace infer

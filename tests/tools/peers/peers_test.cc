@@ -244,6 +244,57 @@ TEST(Wire, TensorsComeBackAndLiesAreSeen) {
   EXPECT_FALSE(WriteTensor(Tensor::OfStrings({1}, {"a"}), "t", file).ok());
 }
 
+/// Three texts, two numbers and their number of bytes as files, as a worker describes them.
+struct Described {
+  explicit Described(const std::string& folder) {
+    auto text = WriteNumbersOrText(Tensor::OfStrings({3}, {"no", "", "yes"}), "t", folder + "/t");
+    auto numbers = WriteTensor(F32({1, 2, 3}), "n", folder + "/n");
+    auto lengths = WriteTensor(Tensor::Int64s({2, 1}), "l", folder + "/l");
+    EXPECT_TRUE(text.ok() && numbers.ok() && lengths.ok());
+    texts = *text;
+    maps = {{"maps", {{"lengths", *lengths}, {"keys", *text}, {"values", *numbers}}}};
+  }
+  Json texts, maps;
+};
+
+TEST(Wire, ValuesOfAComparison) {
+  auto folder = ScratchFolder::Make();
+  ASSERT_TRUE(folder.ok());
+  const Described d((*folder)->path());
+  const auto text = ReadValue(d.texts);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_EQ(text->tensor().strings()[2], "yes");
+  const auto maps = ReadValue(d.maps);
+  ASSERT_TRUE(maps.ok()) << maps.status().message();
+  ASSERT_EQ(maps->sequence().size(), 2u);
+  EXPECT_EQ(maps->sequence()[0].map().keys.num_elements(), 2);
+  EXPECT_EQ(maps->sequence()[1].map().values->sequence()[0].tensor().At(0), 3);
+  const auto nothing = ReadValue({{"optional", nullptr}});
+  ASSERT_TRUE(nothing.ok());
+  EXPECT_FALSE(nothing->optional().value);
+  const auto left_out = ReadValue({{"left_out", "why"}});
+  ASSERT_TRUE(left_out.ok());
+  EXPECT_FALSE(left_out->tensor().defined());
+}
+
+TEST(Wire, LiesAboutValuesAreSeen) {
+  auto folder = ScratchFolder::Make();
+  ASSERT_TRUE(folder.ok());
+  const Described d((*folder)->path());
+  Json more = d.texts;
+  more["dims"] = {4};
+  Json longer = d.maps;
+  longer["maps"]["lengths"] = *WriteTensor(Tensor::Int64s({2, 2}), "l", (*folder)->path() + "/l2");
+  Json negative = d.maps;
+  negative["maps"]["lengths"] = *WriteTensor(Tensor::Int64s({-1}), "l", (*folder)->path() + "/l3");
+  ASSERT_TRUE(WriteFileAtomically((*folder)->path() + "/cut", std::string(8, '\xff')).ok());
+  Json cut = d.texts;
+  cut["file"] = (*folder)->path() + "/cut";
+  for (const Json& lie : {more, longer, negative, cut, Json("text"), Json{{"maps", 1}},
+                          Json{{"map", d.maps["maps"]}}, Json{{"sequence", {1}}}})
+    EXPECT_FALSE(ReadValue(lie).ok()) << lie.dump();
+}
+
 TEST(Machine, OneProcessorForEveryThread) {
   auto one = FirstCpus(1);
   ASSERT_TRUE(one.ok());

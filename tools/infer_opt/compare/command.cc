@@ -218,15 +218,28 @@ class CompareCommand : public Command {
   }
 
   /// --against: the last model as that engine runs it.
-  Result<OutputSource> OfEngine(Context& context, const Graph& g, Json& report) const {
+  Result<OutputSource> OfEngine(Context& context, const Graph& g, Json& report) {
     peers::EngineRequest request{.engine = against_, .python = python_, .model = paths_.back()};
     request.threads = device_.threads > 0 ? device_.threads : AvailableCores();
     request.stop = context.stop();
-    Json versions;
-    INFER_ASSIGN(OutputSource outputs, peers::OutputsOf(request, g, versions));
-    report["against"] = {
-        {"engine", against_}, {"versions", versions}, {"side", golden_ ? "candidate" : "golden"}};
-    return outputs;
+    INFER_ASSIGN(peers::EngineOutputs engine, peers::OutputsOf(request, g));
+    report["against"] = {{"engine", against_},
+                         {"versions", engine.versions},
+                         {"side", golden_ ? "candidate" : "golden"}};
+    told_ = engine.told;
+    return engine.outputs;
+  }
+
+  /// What the engine of --against told while it ran.
+  void TellEngine(Context& context, Json& report) const {
+    if (!told_) return;
+    report["against"]["settings"] = told_->settings;
+    Json left_out = Json::array();
+    for (const auto& [name, why] : told_->left_out) {
+      left_out.push_back({{"name", name}, {"reason", why}});
+      context.Warn(Cat("output '", Printable(name), "' is not compared: ", why));
+    }
+    report["against"]["left_out"] = std::move(left_out);
   }
 
   Status OpenStored(Json& report) {
@@ -271,8 +284,9 @@ class CompareCommand : public Command {
     INFER_ASSIGN(next_token_,
                  CausalTask(interface, sets_.empty() ? golden_outputs_ : ours, samples_));
     o.next_token = next_token_;
-    INFER_ASSIGN(AccuracyReport accuracy,
-                 CompareSources(golden_outputs_, ours, interface, samples_, o));
+    auto compared = CompareSources(golden_outputs_, ours, interface, samples_, o);
+    TellEngine(context, report);
+    INFER_ASSIGN(AccuracyReport accuracy, std::move(compared));
     if (layers_)
       INFER_TRY(AddLayers(golden_->graph, *backend_, c, *backend_, samples_, o, accuracy));
     if (!cache_.empty()) {
@@ -324,6 +338,7 @@ class CompareCommand : public Command {
   Samples samples_;
   CacheCounts counts_;
   OutputSource golden_outputs_;
+  std::shared_ptr<const peers::EngineOutputs::Told> told_;  ///< of --against
   std::optional<NextToken> next_token_;
 };
 
