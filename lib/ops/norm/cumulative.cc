@@ -22,33 +22,61 @@ struct Prod {
   }
 };
 
+/// Where a running sum goes along an axis of n elements, `inner` apart.
+struct Lines {
+  int64_t n, inner;
+  bool exclusive, reverse;
+};
+
+/// `count` lines side by side, from the one at `base` on; store(place, sum).
+template <typename Op, typename A, typename T, typename F>
+void RunLines(const Lines& l, const T* in, int64_t base, int64_t count, std::span<A> sums,
+              F&& store) {
+  std::fill_n(sums.begin(), count, static_cast<A>(Op::kStart));
+  for (int64_t i = 0; i < l.n; ++i) {
+    const int64_t row = base + (l.reverse ? l.n - 1 - i : i) * l.inner;
+    for (int64_t k = 0; k < count; ++k) {
+      A& sum = sums[static_cast<size_t>(k)];
+      const A next = Op::Apply(sum, static_cast<A>(in[row + k]));
+      store(row + k, l.exclusive ? sum : next);
+      sum = next;
+    }
+  }
+}
+
 /// y_i = x_0 op ... op x_i (exclusive: x_{i-1}), from the other end when reversed. Integers wrap.
 template <typename Op>
 Status RunCumulative(OpRun& run) {
+  constexpr int64_t kSideBySide = 128;
   const Tensor& x = run.in(0);
   if (run.in(1).num_elements() != 1) return InvalidModel("axis is not a scalar");
   INFER_ASSIGN(const int axis, NormalizeAxis(run.in(1).IntAt(0), x.rank()));
-  const bool exclusive = run.Int("exclusive") != 0, reverse = run.Int("reverse") != 0;
-  const int64_t n = x.dim(axis), inner = Product(x.dims(), axis + 1, x.rank());
+  const Lines lines{x.dim(axis), Product(x.dims(), axis + 1, x.rank()), run.Int("exclusive") != 0,
+                    run.Int("reverse") != 0};
   Tensor& y = run.Out(0, x.dtype(), x.dims());
   if (y.num_elements() == 0) return {};
+  const int64_t blocks = (lines.inner + kSideBySide - 1) / kSideBySide;
+  const int64_t parts = x.num_elements() / lines.n / lines.inner * blocks;
   const bool ok = DispatchReal(x.dtype(), [&]<typename T>(T) {
     if constexpr (!std::is_same_v<T, bool>) {
       using A = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
       const T* in = x.data<T>().data();
-      for (int64_t line = 0; line < x.num_elements() / n; ++line) {
-        const int64_t base = line / inner * n * inner + line % inner;
-        A sum = static_cast<A>(Op::kStart);
-        for (int64_t i = 0; i < n; ++i) {
-          const int64_t at = base + (reverse ? n - 1 - i : i) * inner;
-          const A next = Op::Apply(sum, static_cast<A>(in[at]));
-          if constexpr (std::is_integral_v<T>)
-            y.SetInt(at, static_cast<int64_t>(exclusive ? sum : next));
-          else
-            y.Set(at, exclusive ? sum : next);
-          sum = next;
+      T* const out = y.mutable_data<T>().data();
+      const auto store = [&](int64_t at, A sum) {
+        if constexpr (std::is_arithmetic_v<T>)
+          out[at] = static_cast<T>(sum);
+        else
+          y.Set(at, sum);
+      };
+      const int64_t grain = std::max<int64_t>(1, kElementGrain / (lines.n * kSideBySide));
+      ParallelFor(parts, grain, [&](int64_t begin, int64_t end) {
+        std::vector<A> sums(static_cast<size_t>(kSideBySide));
+        for (int64_t part = begin; part < end; ++part) {
+          const int64_t first = part % blocks * kSideBySide;
+          RunLines<Op, A>(lines, in, part / blocks * lines.n * lines.inner + first,
+                          std::min(kSideBySide, lines.inner - first), std::span<A>(sums), store);
         }
-      }
+      });
     }
   });
   return ok ? Status() : Unsupported(Cat("no sum of ", Name(x.dtype())));

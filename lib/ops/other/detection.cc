@@ -131,19 +131,24 @@ void TapsOfBin(const RoiBins& r, int64_t by, int64_t bx, int64_t height, int64_t
     }
 }
 
-/// `max` takes the largest weighted pixel of all samples, as the operator's definition by its
-/// backend tests has it; `avg` the mean of the interpolated samples.
+/// The mean of the interpolated samples.
 template <typename T>
-double PoolBin(const T* plane, std::span<const Bilinear> samples, bool max) {
-  double sum = 0, best = -std::numeric_limits<double>::infinity();
+double MeanOfBin(const T* plane, std::span<const Bilinear> samples) {
+  double sum = 0;
   for (const Bilinear& b : samples)
-    for (int k = 0; k < 4; ++k) {
-      const double v = b.weight[k] * static_cast<double>(plane[b.at[k]]);
-      sum += v;
-      best = std::max(best, v);
-    }
-  if (max) return samples.empty() ? 0 : best;
+    for (int k = 0; k < 4; ++k) sum += b.weight[k] * static_cast<double>(plane[b.at[k]]);
   return sum / static_cast<double>(std::max<size_t>(samples.size(), 1));
+}
+
+/// The largest weighted pixel of all samples, as the operator's definition by its backend tests has
+/// it.
+template <typename T>
+double LargestOfBin(const T* plane, std::span<const Bilinear> samples) {
+  double best = samples.empty() ? 0 : -std::numeric_limits<double>::infinity();
+  for (const Bilinear& b : samples)
+    for (int k = 0; k < 4; ++k)
+      best = std::max(best, b.weight[k] * static_cast<double>(plane[b.at[k]]));
+  return best;
 }
 
 /// More samples than a region could need would run for hours: a hostile sampling_ratio, or a region
@@ -201,20 +206,33 @@ Status RunRoiAlign(OpRun& run) {
     regions.push_back(r);
   }
   const bool max = mode == "max";
-  // The samples of a bin are found once for all channels.
+  // A part has some channels of a region: their planes stay in the cache, and the samples of some
+  // of its bins are found once for all of them.
+  constexpr int64_t kChannels = 32, kSamples = 4096;
+  const int64_t bins = out_h * out_w, blocks = (channels + kChannels - 1) / kChannels;
   const auto pool = [&]<typename T>(T) {
     const T* const from = x.data<T>().data();
-    ParallelFor(std::ssize(regions) * out_h * out_w, 1, [&](int64_t begin, int64_t end) {
+    const auto pool_bin = [&](const RoiBins& r, int64_t c, std::span<const Bilinear> samples) {
+      const T* const plane = from + (r.batch * channels + c) * height * width;
+      return max ? LargestOfBin(plane, samples) : MeanOfBin(plane, samples);
+    };
+    ParallelFor(std::ssize(regions) * blocks, 1, [&](int64_t begin, int64_t end) {
       std::vector<Bilinear> taps;
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t n = i / (out_h * out_w), bin = i % (out_h * out_w);
+      for (int64_t part = begin; part < end; ++part) {
+        const int64_t n = part / blocks, first = part % blocks * kChannels;
         const RoiBins& r = regions[static_cast<size_t>(n)];
-        taps.clear();
-        TapsOfBin(r, bin / out_w, bin % out_w, height, width, taps);
-        for (int64_t c = 0; c < channels; ++c)
-          y->Set((n * channels + c) * out_h * out_w + bin,
-                 PoolBin(from + (r.batch * channels + c) * height * width,
-                         std::span<const Bilinear>(taps), max));
+        const int64_t group = std::max<int64_t>(1, kSamples / std::max<int64_t>(r.samples(), 1));
+        for (int64_t bin = 0; bin < bins; bin += group) {
+          const int64_t last = std::min(bin + group, bins);
+          taps.clear();
+          for (int64_t i = bin; i < last; ++i)
+            TapsOfBin(r, i / out_w, i % out_w, height, width, taps);
+          const auto each = static_cast<size_t>(r.samples());
+          for (int64_t c = first; c < std::min(first + kChannels, channels); ++c)
+            for (int64_t i = bin; i < last; ++i)
+              y->Set((n * channels + c) * bins + i,
+                     pool_bin(r, c, {taps.data() + static_cast<size_t>(i - bin) * each, each}));
+        }
       }
     });
   };
