@@ -38,11 +38,6 @@ TEST(CApiPrune, ZerosAndChannels) {
     const Model smaller(Small());
     o = PruneBy(given, 0);
     o.flops = 0.7;
-    if (!given) {  // open extents, which samples would tell
-      EXPECT_EQ(infer_model_prune(smaller.m, &o, &r), INFER_INVALID_ARGUMENT);
-      EXPECT_THAT(infer_last_error(), HasSubstr("FLOPs"));
-      continue;
-    }
     ASSERT_EQ(infer_model_prune(smaller.m, &o, &r), INFER_OK) << infer_last_error();
     EXPECT_GT(r.channels_removed, 0);
     EXPECT_LT(r.parameters_after, r.parameters_before);
