@@ -76,7 +76,8 @@ std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
     return form;
   }
   if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
-  const OrtContext context{state_.options.opset, state_.options.decompose, lacks};
+  const OrtContext context{state_.options.opset, state_.options.decompose, lacks,
+                           MustMakeZeroWithoutKeys(n)};
   const bool guarded = !lacks && IsAttentionHiddenByLowest(n);
   NodeSpec form = guarded ? WithMaskOffTheEdge(n.input(3)->dtype(), spec, *this) : spec;
   for (size_t i = 1; i < n.outputs().size() && i < form.outputs.size(); ++i)
