@@ -106,6 +106,11 @@ def cases():
     yield "attention, a sample of padding", model(spelled, padded, lowest), padded, [], {
         "Sub", "Mul", "Expand", "Attention"}
     yield from without_keys()
+    four = {"q": floats(2, 3, 5, 4), **{n: floats(2, 3, 7, 4) for n in ("k", "v", "pk", "pv")}, "m": floats(2, 1, 5, 14)}
+    nodes = [("Concat", ["pk", "k"], ["nk"], {"axis": 2}), ("Concat", ["pv", "v"], ["nv"], {"axis": 2}),
+             ("Attention", ["q", "nk", "nv", "m"], ["a"], {}), ("ReduceMean", ["nk"], ["r"], {}), ("Add", ["a", "r"], ["y"], {})]
+    yield "attention, a cache of which the keys are read on", model(nodes, four), four, [], {
+        "Mul", "Attention", "ReduceMean", "Add"}
     causal = {"q": floats(2, 5, 12), "k": floats(2, 5, 12), "v": floats(2, 5, 12)}
     node = [("Attention", list(causal), ["y"], {**heads, "is_causal": 1})]
     yield "attention, causal", model(node, causal), causal, ["--opset", "17"], {mha}
