@@ -214,6 +214,7 @@ constexpr OrtRow kOrtRows[] = {
     {"", "Attention", OrtUse::kAskedOpset, Attention},
     {"infer", "SkipLayerNormalization", OrtUse::kFaster, SkipNorm},
     {"infer", "SkipBiasLayerNormalization", OrtUse::kFaster, SkipNorm},
+    {"", "Swish", OrtUse::kFaster, QuickGelu},
     {"infer", "Silu", OrtUse::kFaster, QuickGelu},
     {"infer", "QuickGelu", OrtUse::kFaster, QuickGelu},
 };

@@ -53,6 +53,12 @@ def cases():
     yield "tanh gelu", model(tanh, x), x, ["--opset", "17"], {"com.microsoft::FastGelu"}
     silu = [("Sigmoid", ["x"], ["s"], {}), ("Mul", ["x", "s"], ["y"], {})]
     yield "silu", model(silu, x, opset=17), x, [], {"com.microsoft::QuickGelu"}
+    swish = [("Mul", ["x", "f"], ["m"], {}), ("Sigmoid", ["m"], ["s"], {}), ("Mul", ["x", "s"], ["y"], {})]
+    for factor in 1.702, -1.0:
+        yield "swish, factor %g" % factor, model(swish, x, {"f": np.float32(factor)}, 17), x, [], {
+            "com.microsoft::QuickGelu"}
+    yield "swish, opset 24", model([("Swish", ["x"], ["y"], {"alpha": 1.5})], x, opset=24), x, [], {
+        "com.microsoft::QuickGelu"}
     # Our own operator, of a type for which ONNX Runtime has no other: its nodes, no function.
     double = {"x": x["x"].astype(np.float64)}
     yield "silu, double", model(silu, double, opset=17), double, [], {"Sigmoid", "Mul"}
