@@ -8,6 +8,8 @@
 namespace infer {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 double LowestOf(DType t) {
   switch (t) {
     case DType::kF16: return -65504;
@@ -36,9 +38,11 @@ bool HandsOn(const Node& n) {
          n.Is("Min") || n.Is("ReduceMin") || n.Is("ReduceMax");
 }
 
+/// What a mask is made of, up to where the number that is looked for can come from.
 class LowestSearch {
  public:
-  explicit LowestSearch(double lowest) : lowest_(lowest) {}
+  enum class For : uint8_t { kLowest, kInfinity };
+  LowestSearch(double lowest, For what) : lowest_(lowest), what_(what) {}
 
   bool MayHold(const Value& v) {
     if (!v.type().is_tensor() || !IsFloat(v.dtype()) || !seen_.insert(&v).second) return false;
@@ -46,6 +50,7 @@ class LowestSearch {
     const Node* n = v.producer();
     if (!n) return depth_ == 0;  // what a body is given, its node is given
     if (!n->subgraphs().empty()) return AnyOperand(*n) || ReturnedByBody(*n, v.producer_index());
+    if (what_ == For::kInfinity && MakesInfinity(*n)) return true;
     if (n->Is("Mul") || n->Is("Div")) return Product(*n);
     if (n->Is("Max") || n->Is("Clip")) return Bounded(*n);
     return HandsOn(*n) && AnyOperand(*n);
@@ -54,8 +59,17 @@ class LowestSearch {
  private:
   bool Holds(const Tensor& t) const {
     for (int64_t i = 0; i < t.num_elements(); ++i)
-      if (std::isfinite(t.At(i)) && t.At(i) <= lowest_) return true;
+      if (what_ == For::kInfinity ? t.At(i) == -kInfinity
+                                  : std::isfinite(t.At(i)) && t.At(i) <= lowest_)
+        return true;
     return false;
+  }
+  /// The logarithm of 0, and the sum of two that both are the lowest number.
+  bool MakesInfinity(const Node& n) const {
+    const auto may_be_lowest = [&](const Value* v) {
+      return v && LowestSearch(lowest_, For::kLowest).MayHold(*v);
+    };
+    return n.Is("Log") || (n.Is("Add") && may_be_lowest(n.input(0)) && may_be_lowest(n.input(1)));
   }
   bool AnyOperand(const Node& n) {
     for (const Value* v : n.inputs())
@@ -78,6 +92,7 @@ class LowestSearch {
       if (!n.input(i)->is_constant() || (n.Is("Div") && i == 0)) continue;
       const Tensor& factor = *n.input(i)->constant();
       if (n.Is("Div")) return MayHold(*n.input(0));
+      if (what_ == For::kInfinity) return Holds(factor) || MayHold(*n.input(1 - i));
       if (IsHuge(factor, lowest_)) return true;
       return !Shrinks(factor) && MayHold(*n.input(1 - i));
     }
@@ -92,21 +107,28 @@ class LowestSearch {
   }
 
   double lowest_;
+  For what_;
   int depth_ = 0;  // of bodies
   std::set<const Value*> seen_;
 };
+
+/// The largest of `keys` elements from `row` on.
+double Most(const Tensor& t, int64_t row, int64_t keys) {
+  double most = -kInfinity;
+  for (int64_t i = 0; i < keys; ++i) most = std::max(most, t.At(row + i));
+  return most;
+}
 
 }  // namespace
 
 bool MayHideAllByLowest(const Value& mask) {
   if (!mask.type().is_tensor() || !IsFloat(mask.dtype())) return false;
   const double lowest = LowestOf(mask.dtype());
-  if (!mask.is_constant()) return LowestSearch(lowest).MayHold(mask);
+  if (!mask.is_constant()) return LowestSearch(lowest, LowestSearch::For::kLowest).MayHold(mask);
   const Tensor& t = *mask.constant();
   const int64_t keys = t.rank() > 0 ? t.dim(-1) : 1;
   for (int64_t row = 0; row < t.num_elements(); row += keys) {
-    double most = -std::numeric_limits<double>::infinity();
-    for (int64_t i = 0; i < keys; ++i) most = std::max(most, t.At(row + i));
+    const double most = Most(t, row, keys);
     if (std::isfinite(most) && most <= lowest) return true;
   }
   return false;
@@ -114,6 +136,22 @@ bool MayHideAllByLowest(const Value& mask) {
 
 bool IsAttentionHiddenByLowest(const Node& n) {
   return n.Is("Attention") && n.input(3) && MayHideAllByLowest(*n.input(3));
+}
+
+bool MayHideAllByInfinity(const Value& mask) {
+  if (!mask.type().is_tensor() || !IsFloat(mask.dtype())) return true;
+  if (!mask.is_constant())
+    return LowestSearch(LowestOf(mask.dtype()), LowestSearch::For::kInfinity).MayHold(mask);
+  const Tensor& t = *mask.constant();
+  const int64_t keys = t.rank() > 0 ? t.dim(-1) : 1;
+  for (int64_t row = 0; row < t.num_elements(); row += keys)
+    if (Most(t, row, keys) == -kInfinity) return true;
+  return false;
+}
+
+bool MustMakeZeroWithoutKeys(const Node& n) {
+  return n.Is("Attention") && n.input(3) && n.Attr<int64_t>(kAnyWithoutKeys) == 0 &&
+         MayHideAllByInfinity(*n.input(3));
 }
 
 }  // namespace infer

@@ -1,6 +1,7 @@
 #pragma once
 /// What can stand in the mask that is added to the scores of an attention.
 #include "lib/ir/graph.h"
+#include "lib/ops/notes.h"
 
 namespace infer {
 
@@ -12,5 +13,12 @@ namespace infer {
 bool MayHideAllByLowest(const Value& mask);
 /// The node is the standard's Attention with a mask that may do so.
 bool IsAttentionHiddenByLowest(const Node& n);
+
+/// Whether some row of `mask` can consist of -inf alone, or of false. The standard's Attention
+/// makes 0 of the query, a Softmax of the scores, as ONNX Runtime's own operators have it, NaN.
+bool MayHideAllByInfinity(const Value& mask);
+/// The node is the standard's Attention, a query of it may be left without keys, and 0 must come
+/// out then: its source did not make NaN of it (kAnyWithoutKeys).
+bool MustMakeZeroWithoutKeys(const Node& n);
 
 }  // namespace infer

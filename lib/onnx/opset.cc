@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ops/notes.h"
 #include "lib/support/strings.h"
 
 namespace infer::onnx_io {
@@ -61,7 +62,7 @@ AttrMap AttrsAt(const OpDef& def, const AttrMap& attrs, int64_t opset) {
   AttrMap out = attrs;
   std::erase_if(out, [&](const auto& entry) {
     const AttrDef* a = def.FindAttr(entry.first);
-    return a && a->since > opset && IsDefault(*a, entry.second);
+    return a && (IsNote(entry.first) || (a->since > opset && IsDefault(*a, entry.second)));
   });
   return out;
 }

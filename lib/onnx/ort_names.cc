@@ -148,6 +148,22 @@ std::optional<NodeSpec> AttentionWithRows(const OpCall& call, NodeSpec node, Lif
   return node;
 }
 
+/// Whether a query has keys, as [batch, queries, 1], from a mask of one head.
+std::string WithoutKeys(const std::string& mask, const NodeSpec& node, int64_t opset,
+                        LiftContext& out) {
+  const auto emit = [&](std::string_view op, std::vector<std::string> inputs, AttrMap attrs) {
+    std::string result = out.Fresh("without_keys");
+    out.Emit(MakeSpec(op, node, std::move(inputs), {result}, std::move(attrs)));
+    return result;
+  };
+  const auto along = [&](std::string_view op, const std::string& x, int64_t axis, int64_t since) {
+    if (opset < since) return emit(op, {x}, {{"axes", std::vector<int64_t>{axis}}});
+    return emit(op, {x, out.Constant(Tensor::Int64s({axis}))}, {});
+  };
+  const std::string most = along("ReduceMax", mask, -1, 18);
+  return along("Squeeze", emit("IsInf", {most}, {{"detect_positive", int64_t{0}}}), 1, 13);
+}
+
 std::optional<NodeSpec> Attention(const OpCall& call, NodeSpec node, const OrtContext& context,
                                   LiftContext& out) {
   if (!context.lacks) return AttentionWithRows(call, std::move(node), out);
@@ -171,11 +187,22 @@ std::optional<NodeSpec> Attention(const OpCall& call, NodeSpec node, const OrtCo
                       call.shape(3)[-2].KnownEqual(Queries(call)) &&
                       call.shape(3)[-1].KnownEqual(call.shape(1)[-2]);
     if (!fits) return std::nullopt;
+    if (context.zero_without_keys &&
+        (causal || context.opset < 10 || !call.shape(3)[1].KnownEqual(1)))
+      return std::nullopt;
     inputs.insert(inputs.end(), {"", "", node.inputs[3]});
   }
   node.inputs = std::move(inputs);
   node.outputs.resize(1);
-  return Named(std::move(node), kMicrosoft, "MultiHeadAttention", std::move(attrs));
+  node = Named(std::move(node), kMicrosoft, "MultiHeadAttention", std::move(attrs));
+  if (!context.zero_without_keys) return node;
+  const std::string clear = WithoutKeys(node.inputs.back(), node, context.opset, out);
+  NodeSpec result = MakeSpec(
+      "Where", node, {clear, out.Constant(Tensor::Zeros(DType::kF32, {})), out.Fresh("attended")},
+      {node.outputs[0]});
+  node.outputs[0] = result.inputs[2];
+  out.Emit(std::move(node));
+  return result;
 }
 
 constexpr OrtRow kOrtRows[] = {
@@ -187,6 +214,7 @@ constexpr OrtRow kOrtRows[] = {
     {"", "Attention", OrtUse::kAskedOpset, Attention},
     {"infer", "SkipLayerNormalization", OrtUse::kFaster, SkipNorm},
     {"infer", "SkipBiasLayerNormalization", OrtUse::kFaster, SkipNorm},
+    {"", "Swish", OrtUse::kFaster, QuickGelu},
     {"infer", "Silu", OrtUse::kFaster, QuickGelu},
     {"infer", "QuickGelu", OrtUse::kFaster, QuickGelu},
 };

@@ -9,9 +9,10 @@
 namespace infer::onnx_io {
 
 struct OrtContext {
-  int64_t opset = 0;         ///< of the file
-  bool opset_asked = false;  ///< the user wants this opset, else it may rise
-  bool lacks = false;        ///< the opset has no such operator
+  int64_t opset = 0;               ///< of the file
+  bool opset_asked = false;        ///< the user wants this opset, else it may rise
+  bool lacks = false;              ///< the opset has no such operator
+  bool zero_without_keys = false;  ///< MustMakeZeroWithoutKeys
 };
 
 /// Attention whose mask has a row for every query: the standard broadcasts it, ONNX Runtime refuses

@@ -3,6 +3,7 @@
 
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/kept_fields.h"
+#include "lib/ops/notes.h"
 #include "lib/support/strings.h"
 
 namespace infer::onnx_io {
@@ -125,6 +126,7 @@ void Writer::NameValues(const std::vector<std::string>& captures) {
 
 NodeSpec Writer::SpecOf(const Node& n) const {
   NodeSpec spec{std::string(n.def().domain), std::string(n.op()), n.name(), {}, {}, n.attrs()};
+  std::erase_if(spec.attrs, [](const auto& entry) { return IsNote(entry.first); });
   for (size_t i = 0; i < n.inputs().size() - n.num_captures(); ++i)
     spec.inputs.push_back(n.input(i) ? NameOf(n.input(i)) : "");
   for (const Value* v : n.outputs()) spec.outputs.push_back(v ? NameOf(v) : "");

@@ -76,10 +76,13 @@ std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
     return form;
   }
   if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
-  const OrtContext context{state_.options.opset, state_.options.decompose, lacks};
+  const OrtContext context{state_.options.opset, state_.options.decompose, lacks,
+                           MustMakeZeroWithoutKeys(n)};
   const bool guarded = !lacks && IsAttentionHiddenByLowest(n);
   NodeSpec form = guarded ? WithMaskOffTheEdge(n.input(3)->dtype(), spec, *this) : spec;
-  for (size_t i = 1; i < n.outputs().size() && i < form.outputs.size(); ++i)
+  // ONNX Runtime's Attention that reads a cache must write it, whoever reads that.
+  const bool keeps_cache = n.Is("Attention") && n.input(4);
+  for (size_t i = 1; i < n.outputs().size() && i < form.outputs.size() && !keeps_cache; ++i)
     if (n.output(i) && n.output(i)->is_dead()) form.outputs[i].clear();
   if (auto found = OrtForm(CallOf(n), form, context, *this)) return found;
   return guarded ? std::optional(form) : std::nullopt;

@@ -49,13 +49,14 @@ Result<std::string> DecomposeActivation(const OpCall& call) {
     body.Scalar("half", t, 0.5);
     body.Scalar("one", t, 1);
     if (tanh) {
-      body.Scalar("c", t, 0.044715);
-      body.Scalar("k", t, std::sqrt(2 / std::numbers::pi));
+      // k (x + c x^3), with a node less than as the standard has it and no Pow.
+      const double k = std::sqrt(2 / std::numbers::pi);
+      body.Scalar("k", t, k);
+      body.Scalar("kc", t, k * 0.044715);
       body.Line("xx = Mul(x0, x0)");
-      body.Line("xxx = Mul(xx, x0)");
-      body.Line("cubic = Mul(xxx, c)");
-      body.Line("sum = Add(x0, cubic)");
-      body.Line("a = Mul(sum, k)");
+      body.Line("curve = Mul(xx, kc)");
+      body.Line("slope = Add(curve, k)");
+      body.Line("a = Mul(x0, slope)");
     } else {
       body.Scalar("k", t, std::numbers::sqrt2 / 2);
       body.Line("a = Mul(x0, k)");

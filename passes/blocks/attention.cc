@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/ops/notes.h"
 #include "passes/blocks/attention_mask.h"
 #include "passes/blocks/blocks.h"
 #include "passes/rewrite/queries.h"
@@ -126,6 +127,8 @@ Result<Value*> Build(const Match& m, const AttentionPattern& p, PatchBuilder& b)
   AttrMap attrs = {
       {"scale", static_cast<float>(p.key_scale.Factor(m) * p.scale.Factor(m) * later)}};
   if (mask.causal()) attrs["is_causal"] = int64_t{1};
+  const bool clears = zeroed || m.Has(p.clear_nan);
+  if (attn_mask && !clears) attrs.emplace(kAnyWithoutKeys, int64_t{1});
   if (m[p.softmax]->dtype() != m[p.q]->dtype() && m[p.softmax]->dtype() == DType::kF32)
     attrs["softmax_precision"] = int64_t{1};  // FLOAT
   if (RankOf(*o.q) == 3) attrs["q_num_heads"] = attrs["kv_num_heads"] = int64_t{1};

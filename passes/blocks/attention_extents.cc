@@ -85,7 +85,9 @@ Result<Value*> ExtentFromInputs(const Dim& dim, Value* v, PatchBuilder& b) {
 }
 
 Rule ScoreExtentFromInputs() {
-  Pattern x = Op("MatMul|Mul|Div|Add|Where|Concat|Transpose", Any()).MoreInputs().Shared();
+  Pattern x = Op("MatMul|Mul|Div|Add|Where|Concat|Transpose|Reshape|Expand|Tile|Gather", Any())
+                  .MoreInputs()
+                  .Shared();
   Pattern root = Op("Gather|Slice", Op("Shape", x).Shared()).MoreInputs();
   return {
       .name = "extent-from-inputs",
@@ -100,6 +102,10 @@ Rule ScoreExtentFromInputs() {
       },
       .fires_on = {R"(graph g(q: f32[2,S,4], p: f32[2,P,4]) -> (y) { i = const i64[] {1}
              k = Concat(p, q) {axis=1}  s = Shape(k)  y = Gather(s, i) })",
+                   R"(graph g(q: f32[2,S,4], p: f32[2,P,4]) -> (y, r) { i = const i64[1] {2}
+             j = const i64[1] {3}  k = Concat(p, q) {axis=1}  u = const i64[1] {1}
+             e = const i64[4] {1,2,1,1}  l = Unsqueeze(k, u)  r = Expand(l, e)  s = Shape(r)
+             y = Slice(s, i, j) })",
                    R"(graph g(q: f32[2,S,4], kt: f32[2,4,T]) -> (m, y) { a = const i64[1] {-1}
              e = const i64[1] {9}  d = const f32[] {2}  m1 = MatMul(q, kt)  m = Div(m1, d)
              s = Shape(m)  y = Slice(s, a, e) })"},
@@ -115,7 +121,7 @@ Rule ScoreExtentFromInputs() {
 
 Rule KeyExtentFromInputs() {
   // Fusion reads the values' length for a mask that broadcasts over the keys.
-  Pattern keys = Op("Concat|Reshape|Expand|Transpose", Any())
+  Pattern keys = Op("Concat|Reshape|Expand|Tile|Gather|Transpose", Any())
                      .MoreInputs()
                      .Shared()
                      .Where("keys or values of an Attention", IsKeysOrValues);

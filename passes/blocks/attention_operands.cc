@@ -10,7 +10,8 @@ namespace infer {
 namespace {
 
 /// Keys or values whose heads are repeated: Unsqueeze, Expand|Tile|Concat, Reshape of [B,H,T,D], or
-/// the same of [B,T,H,D] before a transposition; without the views where there is one head.
+/// the same of [B,T,H,D] before a transposition; without the views where there is one head. Or a
+/// Gather of [B,H,T,D] that picks each several times.
 struct Repeated {
   Pattern x, lifted = Op("Unsqueeze|Reshape", x).MoreInputs();
   Pattern wide = Op("Expand|Tile|Concat", lifted).MoreInputs();
@@ -21,8 +22,19 @@ struct Repeated {
         return v.producer()->input(0) && RankOf(v) == 4 &&
                StaticDim(*v.producer()->input(0), 1) == 1;
       });
-  Pattern self = OneOf({turned, merged, wide_one});
+  Pattern source, indices = Constant();
+  Pattern picked = Op("Gather", source, indices).With("axis", int64_t{1});
+  Pattern self = OneOf({turned, merged, wide_one, picked});
 };
+
+/// The indices are 0, 0, .., 1, 1, ..: each of `heads` as often.
+bool PicksInPlace(const Tensor& indices, int64_t heads) {
+  const int64_t count = indices.num_elements();
+  if (indices.rank() != 1 || heads < 1 || count % heads != 0) return false;
+  for (int64_t i = 0; i < count; ++i)
+    if (indices.IntAt(i) != i / (count / heads)) return false;
+  return true;
+}
 
 /// All operands of a Concat are the same.
 bool RepeatsOne(const Node& n) {
@@ -34,6 +46,11 @@ bool RepeatsOne(const Node& n) {
 /// The value before it was repeated, transposed where it was afterwards.
 Result<Value*> BeforeRepeat(const Match& m, const Repeated& r, PatchBuilder& b) {
   const auto refuse = [] { return InvalidModel("needs each head repeated in its place"); };
+  if (m.Has(r.picked)) {
+    const auto heads = RankOf(*m[r.source]) == 4 ? StaticDim(*m[r.source], 1) : std::nullopt;
+    if (!heads || !PicksInPlace(m.tensor(r.indices), *heads)) return refuse();
+    return m[r.source];
+  }
   if (m.Has(r.wide_one)) {
     const Value &one = *m[r.one], &wide = *m[r.wide_one];
     if (RankOf(one) != 4 || !RepeatsOne(*wide.producer())) return refuse();
@@ -131,6 +148,9 @@ Rule AttentionHeads() {
              y = Attention(q, kt, vt) })",
                    R"(graph g(q: f32[2,4,3,8], k: f32[2,1,5,8], v: f32[2,1,5,8]) -> (y) {
              e = const i64[4] {1,4,1,1}  k2 = Expand(k, e)  v2 = Tile(v, e)
+             y = Attention(q, k2, v2) })",
+                   R"(graph g(q: f32[N,4,S,8], k: f32[N,2,T,8], v: f32[N,2,T,8]) -> (y) {
+             i = const i64[4] {0,0,1,1}  k2 = Gather(k, i) {axis=1}  v2 = Gather(v, i) {axis=1}
              y = Attention(q, k2, v2) })"},
       .silent_on =
           {{R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8]) -> (y) {
@@ -138,6 +158,10 @@ Rule AttentionHeads() {
               k1 = Unsqueeze(k, a)  k2 = Expand(k1, e)  k3 = Reshape(k2, r)
               v1 = Unsqueeze(v, a)  v2 = Expand(v1, e)  v3 = Reshape(v2, r)
               y = Attention(q, k3, v3) })",
+            "each head repeated in its place"},
+           {R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8]) -> (y) {
+              i = const i64[4] {0,1,0,1}  k2 = Gather(k, i) {axis=1}  v2 = Gather(v, i) {axis=1}
+              y = Attention(q, k2, v2) })",
             "each head repeated in its place"},
            {R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8], p: f32[2,4,2,8]) -> (y) {
               a = const i64[1] {2}  e = const i64[5] {1,1,2,1,1}  r = const i64[4] {0,4,-1,8}

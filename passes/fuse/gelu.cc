@@ -74,10 +74,11 @@ Rule FuseTanhGelu() {
   Pattern sum = Op("Add", x, cubic);
   Pattern factor =
       Op("Add", OneOf({Scaled(square, 0.044715), Op("Mul", Scaled(x, 0.044715), x)}), Number(1));
-  Pattern inner =
-      OneOf({Op("Mul", sum, Number(kSqrtTwoOverPi)), Op("Mul", Scaled(x, kSqrtTwoOverPi), factor),
-             Op("Mul", x, Scaled(factor, kSqrtTwoOverPi)),
-             Op("Mul", Op("Mul", x, factor), Number(kSqrtTwoOverPi))});
+  Pattern inner = OneOf(
+      {Op("Mul", sum, Number(kSqrtTwoOverPi)), Op("Mul", Scaled(x, kSqrtTwoOverPi), factor),
+       Op("Mul", x, Scaled(factor, kSqrtTwoOverPi)),
+       Op("Mul", x, Op("Add", Scaled(square, kSqrtTwoOverPi * 0.044715), Number(kSqrtTwoOverPi))),
+       Op("Mul", Op("Mul", x, factor), Number(kSqrtTwoOverPi))});
   const std::string begin = R"(graph g(x: f32[N,5]) -> (y) { k = const f32[] {0.7978846}
     c = const f32[] {0.044715}  one = const f32[] {1}  half = const f32[] {0.5}
     three = const f32[] {3} )";
@@ -100,7 +101,9 @@ Rule FuseTanhGelu() {
                    begin + R"(p = Mul(x, x) m = Mul(c, p) q = Mul(x, m) s = Add(q, x)
                      i = Mul(s, k) t = Tanh(i) a = Add(one, t) h = Mul(x, half) y = Mul(h, a) })",
                    begin + R"(l = Mul(x, c) p = Mul(l, x) f = Add(p, one) n = Mul(x, k)
-                     i = Mul(n, f) t = Tanh(i) a = Add(t, one) h = Mul(x, half) y = Mul(h, a) })"},
+                     i = Mul(n, f) t = Tanh(i) a = Add(t, one) h = Mul(x, half) y = Mul(h, a) })",
+                   begin + R"(d = const f32[] {0.0356774} p = Mul(x, x) m = Mul(p, d) f = Add(m, k)
+                     i = Mul(x, f) t = Tanh(i) a = Add(t, one) h = Mul(x, half) y = Mul(h, a) })"},
       .silent_on = {{begin + R"(q = Pow(x, three) m = Mul(q, c) s = Add(x, m) i = Mul(half, s)
                        t = Tanh(i) a = Add(t, one) h = Mul(x, half) y = Mul(h, a) })",
                      "is not = 0.79788"},

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "lib/ir/mask_bounds.h"
 #include "lib/support/strings.h"
 #include "passes/ort/ort.h"
 #include "passes/rewrite/queries.h"
@@ -30,6 +31,15 @@ bool IsScoreBias(const Value& mask, const Value& x, int64_t heads) {
   const Shape &m = mask.shape(), &s = x.shape();
   return IsExtentOrOne(m[0], s[0]) && IsExtentOrOne(m[1], Dim(heads)) && m[2].KnownEqual(s[1]) &&
          m[3].KnownEqual(s[1]);
+}
+
+/// com.microsoft::Attention makes NaN of a query without keys, the standard's 0: `y` with 0 there.
+/// A mask of one head tells where that is.
+Result<Value*> ZeroWithoutKeys(Value* y, Value* mask, PatchBuilder& b) {
+  INFER_ASSIGN(Value * most, b("ReduceMax", {mask, b.Ints({-1})}));
+  INFER_ASSIGN(Value * hidden, b("IsInf", {most}, {{"detect_positive", int64_t{0}}}));
+  INFER_ASSIGN(Value * clear, b("Squeeze", {hidden, b.Ints({1})}));
+  return b("Where", {clear, b.Const(Tensor::Zeros(DType::kF32, {})), y});
 }
 
 /// [queries, 1]: numbers, or an extent of an input, so that all layers have one.
@@ -125,13 +135,20 @@ Rule FuseSelfAttention() {
                 ? m[bias]
                 : b.Const(Tensor::Zeros(
                       DType::kF32, {std::accumulate(sizes->begin(), sizes->end(), int64_t{0})}));
-        return b("com.microsoft::Attention", {m[x], m[w], given, nullptr, nullptr, added},
-                 std::move(attrs));
+        const bool clears = MustMakeZeroWithoutKeys(n);
+        if (clears && (n.Attr<int64_t>("is_causal") != 0 || !added->shape()[1].KnownEqual(1)))
+          return InvalidModel("needs a mask of one head where it may hide all keys of a query");
+        INFER_ASSIGN(Value * y, b("com.microsoft::Attention",
+                                  {m[x], m[w], given, nullptr, nullptr, added}, std::move(attrs)));
+        return clears ? ZeroWithoutKeys(y, added, b) : y;
       },
       .fires_on = {Projected("y = Attention(q, k, v) {q_num_heads=2, kv_num_heads=2}"),
                    Projected(
                        "y = Attention(q, k, v, m) {q_num_heads=2, kv_num_heads=2, scale=0.3}"),
                    Projected("y = Attention(q, k, v) {q_num_heads=2, kv_num_heads=2, is_causal=1}"),
+                   Projected("c = Cast(m) {to=9}  s = const f32[] {-inf}  o = const f32[] {0} "
+                             "a = Where(c, o, s)  y = Attention(q, k, v, a) {q_num_heads=2, "
+                             "kv_num_heads=2, any_without_keys=1, is_causal=1}"),
                    R"(graph g(x: f32[N,S,4]) -> (y) { w = const f32[4,14] ~1
              z = const i64[3] {4, 4, 6}  p = MatMul(x, w)  q, k, v = Split(p, z) {axis=-1}
              y = Attention(q, k, v) {q_num_heads=2, kv_num_heads=2} })"},
@@ -141,6 +158,8 @@ Rule FuseSelfAttention() {
            {Projected("o = const f32[1,1] {1}  y = Attention(q, k, v, o) {q_num_heads=2, "
                       "kv_num_heads=2}"),
             "a row for every query"},
+           {Projected("y = Attention(q, k, v, m) {q_num_heads=2, kv_num_heads=2, is_causal=1}"),
+            "of one head where it may hide all"},
            {R"(graph g(x: f16[N,S,4]) -> (y) { w = const f16[4,12] ~1  z = const i64[3] {4, 4, 4}
              p = MatMul(x, w)  q, k, v = Split(p, z) {axis=-1}
              y = Attention(q, k, v) {q_num_heads=2, kv_num_heads=2} })",

@@ -136,6 +136,8 @@ Rule MergeConstantTerms() {
   };
 }
 
+/// The other way, x * (1/s) of a computed s is no x / s: every fourth quotient of f32 has another
+/// last bit, and 0 * (1/s) is NaN where s is subnormal.
 Rule DivideByMultiplying() {
   Pattern x = Any(), c = Constant();
   Pattern root = Op("Div", x, c);

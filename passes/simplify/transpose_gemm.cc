@@ -11,11 +11,6 @@ Pattern Turned(const Pattern& x) {
   });
 }
 
-bool IsFloatMatrix(const Value& v) {
-  return v.type().is_tensor() && (v.dtype() == DType::kF32 || v.dtype() == DType::kF64 ||
-                                  v.dtype() == DType::kF16 || v.dtype() == DType::kBF16);
-}
-
 }  // namespace
 
 Rule MergeTransposeGemm() {
@@ -54,8 +49,6 @@ Rule MergeTransposeMatMul() {
           "MatMul(Transpose(a), b), MatMul(a, Transpose(b)) of matrices => Gemm with transA or "
           "transB",
       .match = root,
-      .when = {{"floating point numbers",
-                [=](const Match& m) { return IsFloatMatrix(*m.root()); }}},
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& p) -> Result<Value*> {
         const bool first = m.choice(root) == 0;
@@ -68,7 +61,7 @@ Rule MergeTransposeMatMul() {
                      y = MatMul(x, t) })"},
       .silent_on = {{R"(graph g(x: i32[3,4], z: i32[5,4]) -> (y) { t = Transpose(z)
                        y = MatMul(x, t) })",
-                     "floating point numbers"},
+                     "no kernel of Gemm for i32[3,5]"},
                     {R"(graph g(x: f32[2,3,4], z: f32[5,4]) -> (y) { t = Transpose(z)
                        y = MatMul(x, t) })",
                      "wants rank 2"},

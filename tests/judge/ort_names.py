@@ -19,6 +19,8 @@ from same_as_onnxruntime import run_ours
 from onnx import TensorProto, helper, numpy_helper
 
 TOLERANCE = 1e-5
+# Behind an operator that makes NaN of a query without keys, where the standard makes 0.
+ZERO_WITHOUT_KEYS = {"ReduceMax", "IsInf", "Squeeze", "Where"}
 r = np.random.default_rng(1)
 
 
@@ -51,6 +53,12 @@ def cases():
     yield "tanh gelu", model(tanh, x), x, ["--opset", "17"], {"com.microsoft::FastGelu"}
     silu = [("Sigmoid", ["x"], ["s"], {}), ("Mul", ["x", "s"], ["y"], {})]
     yield "silu", model(silu, x, opset=17), x, [], {"com.microsoft::QuickGelu"}
+    swish = [("Mul", ["x", "f"], ["m"], {}), ("Sigmoid", ["m"], ["s"], {}), ("Mul", ["x", "s"], ["y"], {})]
+    for factor in 1.702, -1.0:
+        yield "swish, factor %g" % factor, model(swish, x, {"f": np.float32(factor)}, 17), x, [], {
+            "com.microsoft::QuickGelu"}
+    yield "swish, opset 24", model([("Swish", ["x"], ["y"], {"alpha": 1.5})], x, opset=24), x, [], {
+        "com.microsoft::QuickGelu"}
     # Our own operator, of a type for which ONNX Runtime has no other: its nodes, no function.
     double = {"x": x["x"].astype(np.float64)}
     yield "silu, double", model(silu, double, opset=17), double, [], {"Sigmoid", "Mul"}
@@ -90,7 +98,8 @@ def cases():
         yield "attention, target onnx, mask: " + name, model(node, feeds), feeds, [
             "--target", "onnx"], shown
         # A mask that does not fit the other operator leaves the nodes that define attention.
-        shown = {mha} if name in ("none", "rows") else None
+        # Of a query without keys it makes NaN, the standard 0.
+        shown = {"none": {mha}, "rows": {mha} | ZERO_WITHOUT_KEYS}.get(name)
         yield "attention, opset 17, mask: " + name, model(node, feeds), feeds, ["--opset", "17"], shown
     # A padding mask that hides all keys of a sample by the lowest number: the mean of the values, as unfused.
     padded = {"q": floats(2, 2, 5, 4), "k": floats(2, 2, 7, 4), "v": floats(2, 2, 7, 4), "keep": np.ones((2, 1, 1, 7), np.float32)}
@@ -102,6 +111,12 @@ def cases():
     lowest = {"one": one, "low": np.finfo(np.float32).min}
     yield "attention, a sample of padding", model(spelled, padded, lowest), padded, [], {
         "Sub", "Mul", "Expand", "Attention"}
+    yield from without_keys()
+    four = {"q": floats(2, 3, 5, 4), **{n: floats(2, 3, 7, 4) for n in ("k", "v", "pk", "pv")}, "m": floats(2, 1, 5, 14)}
+    nodes = [("Concat", ["pk", "k"], ["nk"], {"axis": 2}), ("Concat", ["pv", "v"], ["nv"], {"axis": 2}),
+             ("Attention", ["q", "nk", "nv", "m"], ["a"], {}), ("ReduceMean", ["nk"], ["r"], {}), ("Add", ["a", "r"], ["y"], {})]
+    yield "attention, a cache of which the keys are read on", model(nodes, four), four, [], {
+        "Mul", "Attention", "ReduceMean", "Add"}
     causal = {"q": floats(2, 5, 12), "k": floats(2, 5, 12), "v": floats(2, 5, 12)}
     node = [("Attention", list(causal), ["y"], {**heads, "is_causal": 1})]
     yield "attention, causal", model(node, causal), causal, ["--opset", "17"], {mha}
@@ -112,6 +127,34 @@ def cases():
     yield "attention, grouped", model(node, grouped), grouped, ["--opset", "17"], None
     yield from products()
     yield from layers()
+
+
+def without_keys():
+    """Masks of -inf that hide all keys of a sample, whose probabilities are NaN and then cleared, or not."""
+    feeds = {"x": floats(2, 5, 8), "keep": np.ones((2, 1, 5, 5), np.float32)}
+    feeds["keep"][1, ..., :3] = 0
+    rest = {"keep": feeds["keep"].copy()}
+    rest["keep"][0] = 0
+    constants = {"w": floats(8, 24), "z": np.array([8, 8, 8]), "zero": np.float32(0), "inf": np.float32(-np.inf),
+                 "h": np.array([0, 0, 2, 4]), "flat": np.array([0, 0, 8]), "c": np.float32(0.5)}
+    split = [("MatMul", ["x", "w"], ["p"], {}), ("Split", ["p", "z"], ["q1", "k1", "v1"], {"axis": 2})]
+    apart = [("x", "x", "x"), ("q1", "k1", "v1")]
+    for names, front, fused in ((apart[1], split, "com.microsoft::Attention"), (apart[0], [], "com.microsoft::MultiHeadAttention")):
+        nodes = list(front)
+        for name, of in zip("qkv", names):
+            nodes += [("Reshape", [of, "h"], [name + "4"], {}),
+                      ("Transpose", [name + "4"], [name], {"perm": [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]})]
+        nodes += [("Cast", ["keep"], ["is_kept"], {"to": TensorProto.BOOL}), ("Where", ["is_kept", "zero", "inf"], ["m"], {}),
+                  ("MatMul", ["q", "k"], ["s"], {}), ("Mul", ["s", "c"], ["t"], {}), ("Add", ["t", "m"], ["a"], {}),
+                  ("Softmax", ["a"], ["probability"], {"axis": -1})]
+        back = [("Transpose", ["o"], ["o4"], {"perm": [0, 2, 1, 3]}), ("Reshape", ["o4", "flat"], ["y"], {})]
+        clear = [("IsNaN", ["probability"], ["n"], {}), ("Where", ["n", "zero", "probability"], ["r"], {}), ("MatMul", ["r", "v"], ["o"], {})]
+        flags = ["--opset", "17"]
+        yield "without keys, cleared: " + fused, model(nodes + clear + back, {**feeds, **rest}, constants, 17), {
+            **feeds, **rest}, flags, {"Cast", fused} | ZERO_WITHOUT_KEYS
+        free = [("MatMul", ["probability", "v"], ["o"], {})]
+        yield "with keys, not cleared: " + fused, model(nodes + free + back, feeds, constants, 17), feeds, flags, {
+            "Cast", "Where", fused}
 
 
 def products():
@@ -160,7 +203,7 @@ def layers():
             one_row = mask and mask["m"].shape[2] == 1
             yield "projection, attention, %d masks, bias %d" % (len(mask), bias), model(
                 nodes if bias else nodes[:1] + nodes[2:], feeds, w), feeds, [], {
-                    "com.microsoft::Attention"} | ({"Expand"} if one_row else set())
+                    "com.microsoft::Attention"} | ({"Expand"} if one_row else set()) | (ZERO_WITHOUT_KEYS if mask else set())
 
 
 def operators(path):

@@ -7,6 +7,7 @@
 #include "lib/ops/attention/attention_reference.h"
 #include "lib/ops/common.h"
 #include "lib/ops/decompositions.h"
+#include "lib/ops/notes.h"
 #include "lib/ops/op_def.h"
 #include "lib/tensor/equations.h"
 
@@ -316,7 +317,8 @@ std::span<const OpDef> AttentionOps() {
                       {"present_key", "T1", Arity::kOptional},
                       {"present_value", "T2", Arity::kOptional},
                       {"qk_matmul_output", "T1", Arity::kOptional}},
-          .attrs = {{"is_causal", AttrKind::kInt, int64_t{0}},
+          .attrs = {{kAnyWithoutKeys, AttrKind::kInt, int64_t{0}},
+                    {"is_causal", AttrKind::kInt, int64_t{0}},
                     {"kv_num_heads", AttrKind::kInt},
                     {"left_window_size", AttrKind::kInt, int64_t{-1}, false, 25},
                     {"q_num_heads", AttrKind::kInt},
