@@ -24,6 +24,9 @@ constexpr size_t kMaxSingled = 16;
 /// Height and width of an image that is measured, and of one that is checked: a network of
 /// convolutions computes little but padding on four pixels.
 constexpr int64_t kMeasuredImage = 224, kCheckedImage = 64;
+/// Of a network that has a table for one size, as vision transformers have for their patches.
+constexpr std::array<int64_t, 12> kTableImages = {32,  224, 64,  384, 256, 128,
+                                                  512, 96,  336, 448, 518, 28};
 /// Kernels rarely refuse for the extents what they do not do; a run of a large model costs much.
 constexpr int kMaxUnsupportedRuns = 4;
 /// An output that is empty at each length is so by design, as the caches of a merged decoder whose
@@ -88,7 +91,7 @@ class CandidateList {
       open.leading.erase(name);
       open.others.erase(name);
     }
-    AddImages(open, solution);
+    AddImages(open, solution, search_.first_batch == 1 ? kMeasuredImage : kCheckedImage);
     auto with_leading = kWithLeading;
     if (OneSample(open, solution)) std::swap(with_leading[0], with_leading[1]);
     if (!open.others.empty() || open.leading.empty())
@@ -96,6 +99,7 @@ class CandidateList {
     if (!open.leading.empty())
       for (const int64_t n : with_leading) Add(Extents(open, n, n), solution);
     AddCombined(open, solution);
+    for (const int64_t side : kTableImages) AddImages(open, solution, side);
   }
 
   /// One is asked for, or enough: its inputs are large.
@@ -104,12 +108,12 @@ class CandidateList {
     return search_.first_batch == 1 || (one && MaxElements(g_, *one) > kLargeElements);
   }
 
-  void AddImages(const OpenDims& open, const ExtentSolution& solution) {
+  void AddImages(const OpenDims& open, const ExtentSolution& solution, int64_t side) {
     OpenExtents e = Extents(open, OneSample(open, solution) ? 1 : 2, kUniform[0]);
     bool images = false;
     for (const std::string& name : ImageAxes(solution)) {
       if (!open.others.contains(name)) continue;
-      e[name] = search_.first_batch == 1 ? kMeasuredImage : kCheckedImage;
+      e[name] = side;
       images = true;
     }
     if (images) Add(std::move(e), solution);
