@@ -225,6 +225,14 @@ Result<bool> Infers(const Graph& g, const OpenExtents& extents) {
   });
 }
 
+/// No extent is below that of `large`.
+bool IsAsLarge(const OpenExtents& extents, const OpenExtents& large) {
+  return std::all_of(large.begin(), large.end(), [&](const auto& l) {
+    const auto it = extents.find(l.first);
+    return it != extents.end() && it->second >= l.second;
+  });
+}
+
 /// Others say that the machine or the user ends the search.
 bool DependsOnExtents(const Status& s) {
   return s.code() == Code::kInvalidModel || s.code() == Code::kInvalidArgument ||
@@ -272,20 +280,26 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
   }
   const std::vector<OpenExtents> candidates = CandidateList(g, search).Make(open);
   std::optional<OpenExtents> with_empty_output;
-  Status last;
-  bool unsupported = true;  // every refusal was of what we cannot do
+  Status last, too_large;
+  std::vector<OpenExtents> large;  // that were too large for the memory
+  bool unsupported = true;         // every refusal was of what we cannot do
   int unsupported_runs = 0, empty_runs = 0;
   for (const OpenExtents& extents : candidates) {
     if (MaxElements(g, extents) > kMaxElements && extents.size() > search.fixed.size()) continue;
+    if (std::any_of(large.begin(), large.end(),
+                    [&](const OpenExtents& l) { return IsAsLarge(extents, l); }))
+      continue;
     auto empty = Infers(g, extents);
     const bool ran = empty.ok() && search.run;
     if (ran) empty = search.run(extents);
     if (!empty.ok()) {
-      last = empty.status();
-      if (!DependsOnExtents(last)) {
-        if (with_empty_output && last.code() == Code::kResource) break;  // too large a choice
-        return last;
+      if (empty.status().code() == Code::kResource) {
+        too_large = empty.status();
+        large.push_back(extents);
+        continue;
       }
+      last = empty.status();
+      if (!DependsOnExtents(last)) return last;
       const bool lacks = last.code() == Code::kUnsupported;
       unsupported &= lacks;
       if (ran && lacks && ++unsupported_runs == kMaxUnsupportedRuns) break;
@@ -296,6 +310,7 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
     if (ran && ++empty_runs == kMaxEmptyRuns) break;
   }
   if (with_empty_output) return *with_empty_output;
+  if (last.ok() && !too_large.ok()) return too_large;
   if (unsupported && !last.ok()) return last;
   return InvalidArgument(Cat("the model runs on none of ", candidates.size(),
                              " kinds of random inputs (the last: ", last.message(),

@@ -275,6 +275,26 @@ TEST(Extents, OfAnImageWithATableOfPositions) {
   }
 }
 
+/// Choices that are too large end nothing: smaller ones may fit.
+TEST(Extents, ThatAreTooLargeGiveWayToSmallerOnes) {
+  const Graph g = Parsed(R"(graph g(x: f32[b,n]) -> (y) { y = Neg(x) })");
+  ExtentSearch search{.first_batch = 2};
+  std::vector<OpenExtents> ran;
+  search.run = [&](const OpenExtents& e) -> Result<bool> {
+    ran.push_back(e);
+    if (e.at("n") > 1) return ResourceExhausted("too much");
+    return false;
+  };
+  const auto found = FindExtents(g, search);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->at("n"), 1);
+  for (size_t i = 0; i < ran.size(); ++i)  // nothing as large as what was too large
+    for (size_t k = 0; k < i; ++k)
+      EXPECT_FALSE(ran[i].at("n") >= ran[k].at("n") && ran[i].at("b") >= ran[k].at("b"));
+  search.run = [&](const OpenExtents&) -> Result<bool> { return ResourceExhausted("too much"); };
+  EXPECT_EQ(FindExtents(g, search).status().code(), Code::kResource);
+}
+
 TEST(Extents, OfAModelThatWeDoNotRunSayWhy) {
   const Graph g = Parsed(R"(graph g(q: f32[b,s,8], m: i32[b,1,n,n]) -> (y) { y = Neg(q) })");
   int runs = 0;
