@@ -24,6 +24,9 @@ constexpr size_t kMaxSingled = 16;
 /// Height and width of an image that is measured, and of one that is checked: a network of
 /// convolutions computes little but padding on four pixels.
 constexpr int64_t kMeasuredImage = 224, kCheckedImage = 64;
+/// Of a network that has a table for one size, as vision transformers have for their patches.
+constexpr std::array<int64_t, 12> kTableImages = {32,  224, 64,  384, 256, 128,
+                                                  512, 96,  336, 448, 518, 28};
 /// Kernels rarely refuse for the extents what they do not do; a run of a large model costs much.
 constexpr int kMaxUnsupportedRuns = 4;
 /// An output that is empty at each length is so by design, as the caches of a merged decoder whose
@@ -88,7 +91,7 @@ class CandidateList {
       open.leading.erase(name);
       open.others.erase(name);
     }
-    AddImages(open, solution);
+    AddImages(open, solution, search_.first_batch == 1 ? kMeasuredImage : kCheckedImage);
     auto with_leading = kWithLeading;
     if (OneSample(open, solution)) std::swap(with_leading[0], with_leading[1]);
     if (!open.others.empty() || open.leading.empty())
@@ -96,6 +99,7 @@ class CandidateList {
     if (!open.leading.empty())
       for (const int64_t n : with_leading) Add(Extents(open, n, n), solution);
     AddCombined(open, solution);
+    for (const int64_t side : kTableImages) AddImages(open, solution, side);
   }
 
   /// One is asked for, or enough: its inputs are large.
@@ -104,12 +108,12 @@ class CandidateList {
     return search_.first_batch == 1 || (one && MaxElements(g_, *one) > kLargeElements);
   }
 
-  void AddImages(const OpenDims& open, const ExtentSolution& solution) {
+  void AddImages(const OpenDims& open, const ExtentSolution& solution, int64_t side) {
     OpenExtents e = Extents(open, OneSample(open, solution) ? 1 : 2, kUniform[0]);
     bool images = false;
     for (const std::string& name : ImageAxes(solution)) {
       if (!open.others.contains(name)) continue;
-      e[name] = search_.first_batch == 1 ? kMeasuredImage : kCheckedImage;
+      e[name] = side;
       images = true;
     }
     if (images) Add(std::move(e), solution);
@@ -221,6 +225,14 @@ Result<bool> Infers(const Graph& g, const OpenExtents& extents) {
   });
 }
 
+/// No extent is below that of `large`.
+bool IsAsLarge(const OpenExtents& extents, const OpenExtents& large) {
+  return std::all_of(large.begin(), large.end(), [&](const auto& l) {
+    const auto it = extents.find(l.first);
+    return it != extents.end() && it->second >= l.second;
+  });
+}
+
 /// Others say that the machine or the user ends the search.
 bool DependsOnExtents(const Status& s) {
   return s.code() == Code::kInvalidModel || s.code() == Code::kInvalidArgument ||
@@ -268,20 +280,26 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
   }
   const std::vector<OpenExtents> candidates = CandidateList(g, search).Make(open);
   std::optional<OpenExtents> with_empty_output;
-  Status last;
-  bool unsupported = true;  // every refusal was of what we cannot do
+  Status last, too_large;
+  std::vector<OpenExtents> large;  // that were too large for the memory
+  bool unsupported = true;         // every refusal was of what we cannot do
   int unsupported_runs = 0, empty_runs = 0;
   for (const OpenExtents& extents : candidates) {
     if (MaxElements(g, extents) > kMaxElements && extents.size() > search.fixed.size()) continue;
+    if (std::any_of(large.begin(), large.end(),
+                    [&](const OpenExtents& l) { return IsAsLarge(extents, l); }))
+      continue;
     auto empty = Infers(g, extents);
     const bool ran = empty.ok() && search.run;
     if (ran) empty = search.run(extents);
     if (!empty.ok()) {
-      last = empty.status();
-      if (!DependsOnExtents(last)) {
-        if (with_empty_output && last.code() == Code::kResource) break;  // too large a choice
-        return last;
+      if (empty.status().code() == Code::kResource) {
+        too_large = empty.status();
+        large.push_back(extents);
+        continue;
       }
+      last = empty.status();
+      if (!DependsOnExtents(last)) return last;
       const bool lacks = last.code() == Code::kUnsupported;
       unsupported &= lacks;
       if (ran && lacks && ++unsupported_runs == kMaxUnsupportedRuns) break;
@@ -292,6 +310,7 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
     if (ran && ++empty_runs == kMaxEmptyRuns) break;
   }
   if (with_empty_output) return *with_empty_output;
+  if (last.ok() && !too_large.ok()) return too_large;
   if (unsupported && !last.ok()) return last;
   return InvalidArgument(Cat("the model runs on none of ", candidates.size(),
                              " kinds of random inputs (the last: ", last.message(),

@@ -30,8 +30,9 @@ struct ExtentSearch {
 
 /// Small extents first, the leading dimension 1 or 2, the others above 1; height and width of
 /// images (inputs of four axes with 1, 3 or 4 channels) 224, and 64 where `first_batch` asks for a
-/// check. Runs the graph also where no dimension is open. InvalidArgument: nothing that was tried
-/// fits, with the last reason.
+/// check. Runs the graph also where no dimension is open. A choice that is too large for the memory
+/// gives way to smaller ones. InvalidArgument: nothing that was tried fits, with the last reason.
+/// ResourceExhausted: all that was tried is too large.
 Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search);
 
 /// A copy with these extents, types inferred anew. InvalidModel when they do not fit.

@@ -259,6 +259,42 @@ TEST(Extents, OutputsThatStayEmptyEndTheSearch) {
   EXPECT_EQ(found.runs, 6);
 }
 
+/// A table of positions for images of 32x32, cut into patches of 8x8.
+TEST(Extents, OfAnImageWithATableOfPositions) {
+  const Graph g = Parsed(R"(graph g(x: f32[b,3,h,w], k: f32[4,3,8,8], table: f32[1,16,4]) -> (y) {
+    s = const i64[3] {0, 4, -1}
+    c = Conv(x, k) {strides=[8, 8]}
+    f = Reshape(c, s)
+    t = Transpose(f) {perm=[0, 2, 1]}
+    y = Add(t, table) })");
+  for (const int64_t first_batch : {1, 2}) {
+    const Found found = Find(g, first_batch);
+    ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+    EXPECT_EQ(found.extents->at("h"), 32);
+    EXPECT_EQ(found.extents->at("w"), 32);
+  }
+}
+
+/// Choices that are too large end nothing: smaller ones may fit.
+TEST(Extents, ThatAreTooLargeGiveWayToSmallerOnes) {
+  const Graph g = Parsed(R"(graph g(x: f32[b,n]) -> (y) { y = Neg(x) })");
+  ExtentSearch search{.first_batch = 2};
+  std::vector<OpenExtents> ran;
+  search.run = [&](const OpenExtents& e) -> Result<bool> {
+    ran.push_back(e);
+    if (e.at("n") > 1) return ResourceExhausted("too much");
+    return false;
+  };
+  const auto found = FindExtents(g, search);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->at("n"), 1);
+  for (size_t i = 0; i < ran.size(); ++i)  // nothing as large as what was too large
+    for (size_t k = 0; k < i; ++k)
+      EXPECT_FALSE(ran[i].at("n") >= ran[k].at("n") && ran[i].at("b") >= ran[k].at("b"));
+  search.run = [&](const OpenExtents&) -> Result<bool> { return ResourceExhausted("too much"); };
+  EXPECT_EQ(FindExtents(g, search).status().code(), Code::kResource);
+}
+
 TEST(Extents, OfAModelThatWeDoNotRunSayWhy) {
   const Graph g = Parsed(R"(graph g(q: f32[b,s,8], m: i32[b,1,n,n]) -> (y) { y = Neg(q) })");
   int runs = 0;
