@@ -21,6 +21,7 @@ constexpr const char* kUserRules = "user-rules";
 std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
   std::vector<std::unique_ptr<Pass>> passes;
   passes.push_back(RemoveDeadCode());
+  passes.push_back(ReadUnchangedStatesOutside());
   passes.push_back(FoldConstants());
   passes.push_back(std::make_unique<RulePass>("simplify", SimplifyRules()));
   passes.push_back(MergeDuplicates());

@@ -115,6 +115,7 @@ TEST(Pipeline, GoldenText) {
   EXPECT_EQ(BuildPipeline(0).ToString(), "");
   const std::string simplify = R"(repeat (at most 8 times)
   remove-dead-code
+  capture-unchanged-states
   fold-constants
   simplify
     remove-identity

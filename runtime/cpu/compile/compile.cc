@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "lib/ir/loop_states.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/compile/bf16_values.h"
 #include "runtime/cpu/compile/blocked_weights.h"
 #include "runtime/cpu/compile/expand.h"
-#include "runtime/cpu/compile/loop_states.h"
 #include "runtime/cpu/compile/qoperators.h"
 #include "runtime/cpu/compile/quant_spellings.h"
 #include "runtime/cpu/compile/scattered_rows.h"
