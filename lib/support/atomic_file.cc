@@ -56,6 +56,19 @@ void Release(int slot) {
 /// process of another container or host has a number that means nothing here.
 std::string TemporaryPrefix(const std::string& name) { return Cat(".", name, ".tmp."); }
 
+/// Whether a file of this name, which begins with `prefix`, is one that we write: other programs
+/// may have files that only begin like it.
+bool IsTemporary(std::string_view file, std::string_view prefix) {
+  if (!file.starts_with(prefix)) return false;
+  file.remove_prefix(prefix.size());
+  const size_t dot = file.find('.');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return dot != std::string_view::npos && is_number(file.substr(0, dot)) &&
+         is_number(file.substr(dot + 1));
+}
+
 bool TryLock(int fd) {
   return Retry([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) == 0;
 }
@@ -67,7 +80,7 @@ void SweepStale(const std::string& folder, int folder_fd, const std::string& nam
   const auto entries = EntriesOf(folder);
   if (!entries.ok()) return;
   for (const std::string& file : *entries) {
-    if (!file.starts_with(prefix)) continue;
+    if (!IsTemporary(file, prefix)) continue;
     // For writing: a lock over NFS asks for that.
     const int fd = Retry([&] {
       return ::openat(folder_fd, file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

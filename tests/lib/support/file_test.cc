@@ -145,6 +145,14 @@ TEST_F(FileTest, TheNextRunSweepsWhatNobodyHolds) {
   EXPECT_EQ(Entries(), 2u);
 }
 
+TEST_F(FileTest, ASweepLeavesNamesThatWeDoNotWrite) {
+  const std::vector<std::string> others = {".out.tmp.notes", ".out.tmp.12", ".out.tmp.1.2.3",
+                                           ".out.tmp.1.x",   ".out.tmp..1", ".out.tmp.1."};
+  for (const std::string& name : others) Put(name, "not ours");
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "x").ok());
+  for (const std::string& name : others) EXPECT_TRUE(std::filesystem::exists(Path(name))) << name;
+}
+
 TEST_F(FileTest, AWriterOfAnotherNamespaceKeepsItsFile) {
   // Its process id means nothing here: none has it, or one that is none of ours.
   const pid_t child = fork();
