@@ -87,7 +87,10 @@ TEST(Import, LeavesOutUnknownAttributesWhereAsked) {
 TEST(Import, LeavesOutUnknownGraphsWhereAsked) {
   onnx::ModelProto m = EmptyModel();
   auto& n = AddNode(*m.mutable_graph(), "Relu", {"x"}, {"y"}, "n");
-  auto& body = *AddGraphAttribute(n, "extra").mutable_g();
+  auto& extra = *n.add_attribute();
+  extra.set_name("extra");
+  extra.set_type(onnx::AttributeProto::GRAPH);
+  auto& body = *extra.mutable_g();
   body.set_name("e");
   AddNode(body, "Neg", {"x"}, {"e"});
   body.add_output()->set_name("e");
