@@ -190,8 +190,10 @@ class Builder : public LiftContext {
         return InvalidModel(Cat("attribute '", a.name(), "' stands twice"));
     }
     INFER_TRY(CheckOperands(spec, def, opset));
+    INFER_TRY(CheckGraphs(item, def));
     spec.attrs = AttrsAt(def, spec.attrs, opset);  // as export would write them
-    if (!item.subgraphs.empty()) return AddControlFlow(item, def, std::move(spec), opset);
+    for (const auto& [attr, sub] : item.subgraphs)
+      if (TakesGraph(def, attr)) return AddControlFlow(item, def, std::move(spec), opset);
     if (!def.lift) return AddFinal(std::move(spec));
     emit_status_ = {};
     const std::string first = spec.inputs.empty() ? "" : spec.inputs[0];
@@ -211,6 +213,30 @@ class Builder : public LiftContext {
     editor_.SetType(v, TensorType{v->dtype(), FillUnknown(v->shape(), t.tensor().shape)});
   }
 
+  void TellLeftOut(const OpDef& def, const std::string& attr) {
+    ctx_.warnings.push_back(Cat(where_, onnx_io::Describe(*node_), ": ", def.name,
+                                " has no attribute '", attr, "'; it is left out"));
+  }
+
+  static bool TakesGraph(const OpDef& def, const std::string& attr) {
+    const AttrDef* a = def.FindAttr(attr);
+    return a && a->kind == AttrKind::kGraph;
+  }
+
+  /// Graphs as attributes that the operator does not take. One that has an attribute of this name
+  /// takes something else there.
+  Status CheckGraphs(const SourceGraph::Item& item, const OpDef& def) {
+    for (const auto& [attr, sub] : item.subgraphs) {
+      if (TakesGraph(def, attr)) continue;
+      if (!ctx_.options.lenient || def.FindAttr(attr))
+        return InvalidModel(IsControlFlow(def)
+                                ? Cat("a graph as attribute '", attr, "'")
+                                : "a graph attribute that the operator does not take");
+      TellLeftOut(def, attr);
+    }
+    return {};
+  }
+
   /// Attributes that no form of the operator has; what older forms had, lifting took.
   void DropUnknown(const OpDef& def, AttrMap& attrs) {
     if (!ctx_.options.lenient) return;
@@ -219,8 +245,7 @@ class Builder : public LiftContext {
         ++it;
         continue;
       }
-      ctx_.warnings.push_back(Cat(where_, onnx_io::Describe(*node_), ": ", def.name,
-                                  " has no attribute '", it->first, "'; it is left out"));
+      TellLeftOut(def, it->first);
       it = attrs.erase(it);
     }
   }
@@ -292,14 +317,10 @@ class Builder : public LiftContext {
   }
 
   Status AddControlFlow(const SourceGraph::Item& item, const OpDef& def, NodeSpec spec, int opset) {
-    if (!IsControlFlow(def))
-      return InvalidModel("a graph attribute that the operator does not take");
     const auto captures = CapturesOf(item);
     std::vector<Subgraph> subgraphs;
     for (const auto& [attr, sub] : item.subgraphs) {
-      const AttrDef* a = def.FindAttr(attr);
-      if (!a || a->kind != AttrKind::kGraph)
-        return InvalidModel(Cat("a graph as attribute '", attr, "'"));
+      if (!TakesGraph(def, attr)) continue;
       Builder inner(*sub, ctx_, Cat(where_, onnx_io::Describe(*item.source.node), ".", attr, ": "));
       INFER_TRY(inner.Build(captures).In(attr));
       subgraphs.push_back({attr, inner.Take(), inner.own_inputs_});

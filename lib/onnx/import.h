@@ -23,8 +23,8 @@ struct ImportOptions {
   /// blobs folder of a Hugging Face cache that it belongs to).
   std::string external_root;
   bool load_external_data = true;  ///< false: such tensors are zeros (inspect only)
-  /// Attributes that an operator does not have are left out, each with a warning, as ONNX Runtime
-  /// does; else they make the model invalid.
+  /// Attributes that an operator does not have, graphs among them, are left out, each with a
+  /// warning, as ONNX Runtime does; else they make the model invalid.
   bool lenient = false;
 };
 

@@ -1,6 +1,7 @@
 /// What OpenVINO 2026.4 refuses, and what its CPU plugin computes in f32: measured as
 /// ort_kernels.cc and by the precisions of its compiled graph.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "lib/ir/roles.h"
@@ -16,6 +17,9 @@ constexpr std::string_view kNoRule =
 constexpr std::string_view kNoRuleMl = " Binarizer LabelEncoder TreeEnsemble ";
 constexpr std::string_view kNoRuleMicrosoft =
     " FusedGemm QGemm QLinearGlobalAveragePool QLinearLeakyRelu ";
+
+/// Zero points that stand for less than this are lost in a sum.
+constexpr double kLeastShift = 1e-5;
 
 bool HasMany(const Value* v) { return v && v->is_constant() && v->constant()->num_elements() > 1; }
 
@@ -46,6 +50,7 @@ class OpenVinoChecker {
       return RefuseOn("avx512_bf16", n, "without AMX it lacks the 2-bit product", "--bits 4");
     if (n.Is(Trait::kDequantize)) CheckBlocks(n);
     if (n.Is(Trait::kConcatenation)) CheckConcat(n);
+    if (n.Is("Add") || n.Is("Sub")) CheckSum(n);
     if (n.Is("ConvInteger") || n.Is("MatMulInteger"))
       Slow(n, "dynamic quantization is computed in f32", "--mode static");
     if (IsProduct(n)) CheckProduct(n);
@@ -86,16 +91,19 @@ class OpenVinoChecker {
     Add(r_, n, Severity::kSlow, std::move(what), std::move(remedy));
   }
 
+  /// `v` before what only moves it.
+  static const Value* BeforeMoves(const Value* v) {
+    while (v && v->producer() &&
+           Lists(" Reshape Transpose Flatten Squeeze Unsqueeze ", v->producer()->op()))
+      v = v->producer()->input(0);
+    return v;
+  }
+
   /// The node whose rounded result `v` is, through what only moves it; nullptr: it is not rounded,
   /// or not moved.
   static const Node* MovedRounded(const Value* v) {
-    bool moved = false;
-    while (v && v->producer() &&
-           Lists(" Reshape Transpose Flatten Squeeze Unsqueeze ", v->producer()->op())) {
-      moved = true;
-      v = v->producer()->input(0);
-    }
-    const Node* dequantize = moved && v ? DequantizedBy(v) : nullptr;
+    const Value* const from = BeforeMoves(v);
+    const Node* dequantize = from != v ? DequantizedBy(from) : nullptr;
     const Value* codes = dequantize ? dequantize->input(0) : nullptr;
     const Node* quantize = QuantizeBefore(codes);
     return quantize ? quantize->input(0)->producer() : nullptr;
@@ -119,6 +127,43 @@ class OpenVinoChecker {
         "joined with a value in f32, its rounded result comes out up to two codes off",
         Cat("--exclude '", rounded->name().empty() ? rounded->output(0)->name() : rounded->name(),
             "'"));
+  }
+
+  /// Zero points other than 0 all of which stand for less than it tells from nothing.
+  static bool LosesZeroPoint(const Node& dequantize) {
+    if (!Is8Bit(dequantize.input(0)->dtype()) || !dequantize.input(2)) return false;
+    const Tensor &scales = *dequantize.input(1)->constant(),
+                 &zeros = *dequantize.input(2)->constant();
+    bool shifts = false;
+    for (int64_t i = 0; i < zeros.num_elements(); ++i) {
+      const double shift = std::abs(static_cast<double>(zeros.IntAt(i)) * scales.At(i));
+      if (shift >= kLeastShift) return false;
+      shifts = shifts || shift > 0;
+    }
+    return shifts;
+  }
+
+  /// It moves the dequantization behind a sum with a value in f32 and drops the zero point there
+  /// where that times the scale is next to nothing, whatever the sum's own values are. A value that
+  /// is multiplied by a constant counts as dequantized, too.
+  void CheckSum(const Node& n) {
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const Value* const other = BeforeMoves(n.input(1 - i));
+      const Node* const dequantize = DequantizedBy(BeforeMoves(n.input(i)));
+      if (!dequantize || dequantize->input(0)->is_constant() || !LosesZeroPoint(*dequantize))
+        continue;
+      const Node* const makes = other->producer();
+      if (other->is_constant() || other->dtype() != DType::kF32 || DequantizedBy(other) ||
+          (makes && makes->Is("Mul") &&
+           (makes->input(0)->is_constant() || makes->input(1)->is_constant())))
+        continue;
+      const Node* const quantize = QuantizeBefore(dequantize->input(0));
+      const Node* const rounded = quantize ? quantize->input(0)->producer() : nullptr;
+      const Node& named = rounded ? *rounded : *dequantize;
+      Add(r_, named, Severity::kDiffers,
+          Cat("its values are so small that the zero point is lost in the sum ", Describe(n)),
+          Cat("--exclude '", named.name().empty() ? named.output(0)->name() : named.name(), "'"));
+    }
   }
 
   void CheckBlocks(const Node& n) {

@@ -310,7 +310,10 @@ class Cli(CliTestCase):
             self.assertLess(recipe["cost"]["us"], recipe["fused_fp32"]["us"])
         else:
             self.assertEqual(("weights", recipe["fused_fp32"]["us"]), (chosen["name"], recipe["cost"]["us"]))
-        self.assertIn("unseen_sqnr_db", recipe)
+        # Of the evaluation's samples, which chose nothing.
+        self.assertEqual(min(o["sqnr_db"] for o in report["accuracy"]["outputs"]), recipe["unseen_sqnr_db"])
+        self.assertTrue(recipe["is_held_out"])
+        self.assertNotEqual(recipe["held_out_sqnr_db"], recipe["unseen_sqnr_db"])
         self.assertEqual("quantized", report["worth"]["recommended"])
         table = self.dir / "costs.json"
         table.write_text(json.dumps(recipe["cost_table"]))
@@ -600,6 +603,20 @@ class Cli(CliTestCase):
                            "--set", "length=3")
         out = self.dir / "sweep/fp16.onnx"
         self.assertEqual(shape(), "f32[batch,length,4]")
+
+    def test_set_is_written_by_no_other_command(self):
+        """prune and the modes of quantize that test_shapes_that_are_checked_with_are_not_written leaves out."""
+        path, out, numbers = self.dir / "open.onnx", self.dir / "out.onnx", np.random.default_rng(1)
+        weights = [tensor(n, [64, 64], numbers.normal(size=(64, 64)).astype(np.float32).tobytes()) for n in ("w1", "w2")]
+        path.write_bytes(model([node("MatMul", ["x", "w1"], ["m"]), node("Relu", ["m"], ["r"]), node("MatMul", ["r", "w2"], ["y"])],
+                               [value_info("x", ["batch", "length", 64])], [value_info("y", ["batch", "length", 64])], weights))
+        np.save(self.dir / "x.npy", numbers.normal(size=(8, 3, 64)).astype(np.float32))
+        for writer in [("prune", "--sparsity", "50%", "--data", self.dir / "x.npy", "--no-verify"),
+                       ("quantize", "--mode", "weight-only", "--bits", 8), ("quantize", "--mode", "dynamic")]:
+            for chosen in [("--set", "length=3"), ("--set", "length=3", "--set", "batch=1")]:
+                self.expect(0, "infer-opt", writer[0], path, "-o", out, *writer[1:], *chosen)
+                for name in "xy":
+                    self.assertRegex(self.expect(0, "infer-opt", "inspect", out).stdout, rf"put +{name}: f32\[batch,length,64\]")
 
     def test_ops(self):
         self.assertGreater(len(self.report(0, "infer-opt", "ops")["operators"]), 60)
@@ -969,8 +986,33 @@ class Cli(CliTestCase):
         self.expect(0, "infer-opt", "run", fused)
         report = self.report(0, "infer-bench", "run", path, "--lenient", "--runs", "2", "--cold", "1")
         self.assertTrue(report["results"])
+        # Other opsets, which read the model, and shapes, which leave the attribute where it is.
+        edited = self.dir / "edited.onnx"
+        self.expect(3, "infer-opt", "edit", path, "-o", edited, "--opset", 18)
+        self.assertIn("has no attribute 'axsi'",
+                      self.expect(0, "infer-opt", "edit", path, "-o", edited, "--opset", 18, "--lenient").stderr)
+        self.expect(0, "infer-opt", "run", edited)
+        self.expect(0, "infer-opt", "edit", path, "-o", edited, "--rename", "y=z", "--lenient")
+        self.assertIn("z", self.expect(0, "infer-opt", "run", edited, "--lenient").stdout)
 
     # Failures
+
+    def test_larger_than_fp32(self):
+        """Codes, scales and their nodes take more bytes than four weights: told whether or not anything is measured."""
+        path, out = self.dir / "tiny.onnx", self.dir / "int8.onnx"
+        path.write_bytes(model([node("MatMul", ["x", "w"], ["y"])], [value_info("x", ["n", 2])], [value_info("y", ["n", 2])],
+                               [tensor("w", [2, 2], struct.pack("<4f", 1, 2, 3, 4))]))
+        np.save(self.dir / "x.npy", np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32))
+        quantize = ["infer-opt", "quantize", path, "-o", out, "--data", self.dir / "x.npy"]
+        told = f"recommended is the fused FP32 file, infer-opt fuse {path} -o FILE"
+        done = self.expect(1, *quantize)  # balanced: written only where it is worth having
+        self.assertIn(told, done.stderr)
+        self.assertFalse(out.exists())
+        done = self.expect(0, *quantize, "--recipe", "fast", "--no-verify")
+        self.assertIn("larger than the fused FP32 model", done.stderr)
+        self.assertIn(told, done.stderr)
+        self.assertGreater(os.path.getsize(out), os.path.getsize(path))
+        self.assertIn(told, self.expect(0, "infer-opt", "quantize", path, "-o", out, "--mode", "dynamic").stderr)
 
     def test_gate_fails_with_1_and_writes_nothing(self):
         out = self.dir / "int8.onnx"

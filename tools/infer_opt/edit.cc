@@ -80,6 +80,8 @@ class EditCommand : public Command {
     const int64_t before = it == versions.end() ? 0 : it->second;
     if (before == opset_) return {};
     INFER_ASSIGN(const Model model, surgery_.Import(context));
+    if (surgery_.lenient)
+      for (const std::string& w : model.info.warnings) context.Warn(w);
     ExportOptions options;
     options.opset = opset_;
     options.target = ExportTarget::kPlain;

@@ -83,6 +83,28 @@ TEST(Import, LeavesOutUnknownAttributesWhereAsked) {
   }
 }
 
+/// A Relu with a graph, one that reads a value of the graph around.
+TEST(Import, LeavesOutUnknownGraphsWhereAsked) {
+  onnx::ModelProto m = EmptyModel();
+  auto& n = AddNode(*m.mutable_graph(), "Relu", {"x"}, {"y"}, "n");
+  auto& extra = *n.add_attribute();
+  extra.set_name("extra");
+  extra.set_type(onnx::AttributeProto::GRAPH);
+  auto& body = *extra.mutable_g();
+  body.set_name("e");
+  AddNode(body, "Neg", {"x"}, {"e"});
+  body.add_output()->set_name("e");
+  EXPECT_THAT(Refusal(m), HasSubstr("a graph attribute that the operator does not take"));
+  ImportOptions options;
+  options.lenient = true;
+  const auto got = Import(m, options);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_TRUE(Verify(got->graph).ok());
+  EXPECT_TRUE(got->graph.nodes().front()->subgraphs().empty());
+  ASSERT_EQ(got->info.warnings.size(), 1u);
+  EXPECT_THAT(got->info.warnings[0], HasSubstr("no attribute 'extra'"));
+}
+
 TEST(Import, SortsNodesTopologically) {
   onnx::ModelProto m = EmptyModel();
   AddNode(*m.mutable_graph(), "Identity", {"b"}, {"y"}, "last");

@@ -268,5 +268,42 @@ graph g(x: f32[1,2,4,4], z: f32[1,1,16]) -> (y: f32[1,3,16]) {
   EXPECT_TRUE(Check(graph("t"), "ort").findings.empty());
 }
 
+/// It drops zero points that stand for less than 1e-5 where it moves a dequantization behind a sum:
+/// the same graph with larger scales, or beside what is rounded, too, comes out right.
+TEST(OpenVino, ASmallZeroPointInASumDiffers) {
+  const auto graph = [](std::string_view scale, std::string_view sum) {
+    return Cat(R"(
+graph g(x: f32[1,2,4,4], z: f32[1,16,2]) -> (y: f32[1,16,2]) {
+  s = const f32[] {)",
+               scale, R"(}
+  o = const u8[] {83}
+  n = const i64[3] {1, 2, 16}
+  k = const f32[] {2}
+  r = Tanh(x) {name="rounded"}
+  q = QuantizeLinear(r, s, o)
+  d = DequantizeLinear(q, s, o)
+  m = Reshape(d, n)
+  t = Transpose(m) {perm=[0,2,1]}
+  f = Sin(z)
+  c = Mul(f, k)
+  fq = QuantizeLinear(f, s, o)
+  fd = DequantizeLinear(fq, s, o)
+  y = )",
+               sum, "}\n");
+  };
+  for (const std::string_view sum : {"Add(t, f)", "Add(f, t)", "Sub(t, f)", "Sub(f, t)"}) {
+    const TargetFinding f = Only(Check(graph("1.2e-7", sum), "openvino"));
+    EXPECT_EQ(f.severity, Severity::kDiffers);
+    EXPECT_THAT(f.node, testing::HasSubstr("rounded"));
+    EXPECT_THAT(f.what, testing::HasSubstr("the zero point is lost"));
+    EXPECT_THAT(f.remedy, testing::HasSubstr("--exclude 'rounded'"));
+    EXPECT_TRUE(Check(graph("1.22e-7", sum), "openvino").findings.empty());
+  }
+  for (const std::string_view sum :
+       {"Mul(t, f)", "Add(t, k)", "Add(t, c)", "Add(t, fd)", "Add(t, t)"})
+    EXPECT_TRUE(Check(graph("1e-7", sum), "openvino").findings.empty()) << sum;
+  EXPECT_TRUE(Check(graph("1e-7", "Add(t, f)"), "ort").findings.empty());
+}
+
 }  // namespace
 }  // namespace infer

@@ -219,10 +219,8 @@ class QuantizeCommand : public Command {
       INFER_ASSIGN(const GateVerdict judged, Gate(context, golden, model, report));
       if (verdict == GateVerdict::kPassed) verdict = judged;
     }
-    if (!no_verify_) {
-      INFER_ASSIGN(const bool worth, IsWorth(context, golden, model, mode, report));
-      if (!worth) verdict = GateVerdict::kFailed;
-    }
+    INFER_ASSIGN(const bool worth, IsWorth(context, golden, model, mode, report));
+    if (!worth) verdict = GateVerdict::kFailed;
     INFER_ASSIGN(const ExitCode code,
                  export_.WriteJudged(context, model, verdict, keep_failed_, report));
     if (pruning && pruning->has_run())
@@ -261,12 +259,16 @@ class QuantizeCommand : public Command {
                           Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
   }
 
-  /// Times the result beside the fused FP32 model, where the mode wants that known.
+  /// Times the result beside the fused FP32 model, where the mode wants that known; where nothing
+  /// is timed only the bytes are compared, and decide nothing.
   Result<bool> IsWorth(Context& context, const Graph& golden, const Model& quantized,
                        const QuantizeMode& mode, Json& report) {
     const Samples& samples = data_.evaluation.count > 0 ? data_.evaluation : data_.calibration;
-    if (mode.worth() == QuantizeMode::Worth::kNotAsked || device_.device != "cpu") return true;
-    if (samples.count == 0) return true;  // a mode that needs no data
+    if (no_verify_ || mode.worth() == QuantizeMode::Worth::kNotAsked || device_.device != "cpu" ||
+        samples.count == 0) {  // a mode that needs no data
+      INFER_TRY(CompareBytes(context, golden, quantized));
+      return true;
+    }
     INFER_ASSIGN(const int64_t bytes, export_.Size(quantized));
     INFER_ASSIGN(const int64_t fused_bytes, FusedBytes(golden, quantized.info));
     INFER_ASSIGN(const bool worth, TellWorth(context, {golden, fused_bytes},
@@ -275,11 +277,25 @@ class QuantizeCommand : public Command {
     return worth || mode.worth() != QuantizeMode::Worth::kGated;
   }
 
+  static constexpr int64_t kMostlyWeights = int64_t{64} << 20;  ///< a file that is little else
+
+  /// Where weights are nearly all of the files, of these alone.
+  Status CompareBytes(Context& context, const Graph& golden, const Model& quantized) const {
+    const int64_t before = ConstantBytesOf(golden);
+    if (before > kMostlyWeights) {
+      TellLarger(context, before, ConstantBytesOf(quantized.graph), path_);
+      return {};
+    }
+    INFER_ASSIGN(const int64_t bytes, export_.Size(quantized));
+    INFER_ASSIGN(const int64_t fused_bytes, FusedBytes(golden, quantized.info));
+    TellLarger(context, fused_bytes, bytes, path_);
+    return {};
+  }
+
   /// Of the file that `fuse` would write: the one that came may hold nodes and names that fusing
   /// takes away. Where weights are nearly all of it, the size of the file that came is as good, and
   /// no second copy of them is made.
   Result<int64_t> FusedBytes(const Graph& golden, const ModelInfo& info) const {
-    constexpr int64_t kMostlyWeights = int64_t{64} << 20;
     if (ConstantBytesOf(golden) > kMostlyWeights) return info.file_bytes;
     Model fused(golden.Clone());
     fused.info = info;

@@ -21,6 +21,15 @@ std::string TimeText(const Summary& ratio, const std::optional<ToldTime>& told) 
              told->table, "); in our runtime, measured: ", measured);
 }
 
+std::string SizeText(int64_t fused_bytes, int64_t bytes) {
+  const auto least = static_cast<double>(std::max<int64_t>(fused_bytes, 1));
+  return Cat(Rounded(static_cast<double>(bytes) / least, 3), " of its bytes");
+}
+
+std::string Recommended(const std::string& model_path) {
+  return Cat("recommended is the fused FP32 file, infer-opt fuse ", model_path, " -o FILE");
+}
+
 struct Timed {
   PairTiming timing;
   bool slower = false;
@@ -59,7 +68,7 @@ Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide&
       static_cast<double>(candidate.bytes) / static_cast<double>(std::max<int64_t>(fp32.bytes, 1));
   const std::string time = TimeText(ratio, candidate.told);
   context.PrintLine(Cat("\n", candidate.told ? "told: " : "measured: ", time, ", ",
-                        Rounded(share, 3), " of its bytes"));
+                        SizeText(fp32.bytes, candidate.bytes)));
   const bool worth = !t.slower && !larger;
   report["worth"] = {{"latency", ToJson(t.timing)},
                      {"of_bytes", share},
@@ -74,9 +83,15 @@ Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide&
             : t.slower         ? "slower than"
                                : "larger than",
             " the fused FP32 model (", t.slower ? time : "", t.slower && larger ? ", " : "",
-            larger ? Cat(Rounded(share, 3), " of its bytes") : "",
-            "): recommended is the fused FP32 file, infer-opt fuse ", model_path, " -o FILE"));
+            larger ? SizeText(fp32.bytes, candidate.bytes) : "", "): ", Recommended(model_path)));
   return worth;
+}
+
+void TellLarger(Context& context, int64_t fused_bytes, int64_t bytes,
+                const std::string& model_path) {
+  if (bytes <= fused_bytes) return;
+  context.Warn(Cat("the result is larger than the fused FP32 model (", SizeText(fused_bytes, bytes),
+                   "): ", Recommended(model_path)));
 }
 
 }  // namespace infer

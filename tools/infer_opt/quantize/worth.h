@@ -24,4 +24,8 @@ Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide&
                        const DeviceOptions& device, const Samples& samples,
                        const std::string& model_path, Json& report);
 
+/// What needs no clock: warns of a file that is larger than the fused FP32 one, naming that.
+void TellLarger(Context& context, int64_t fused_bytes, int64_t bytes,
+                const std::string& model_path);
+
 }  // namespace infer

@@ -80,6 +80,9 @@ void Surgery::Declare(Options& options) {
   options.Rarely();
   options.Value("--external-root DIR", &external_root_,
                 "Further folder in which the model's external data may lie", PathUse::kRead);
+  options.Flag("--lenient", &lenient,
+               "Take a model with attributes that an operator does not have; what --opset writes "
+               "anew leaves them out, with a warning");
 }
 
 Status Surgery::Check(Context& context) const {
@@ -105,6 +108,7 @@ Result<ModelFile> Surgery::Load(Context& context) {
 Result<Model> Surgery::Import(Context& context) const {
   ImportOptions import;
   import.external_root = external_root_;
+  import.lenient = lenient;
   if (path != kStandardStream) return ImportModel(path, context.ops(), import);
   return ImportModelBytes(bytes_, context.ops(), import);
 }
@@ -122,7 +126,9 @@ Result<std::optional<Model>> Surgery::ReadBack(Context& context, const ModelFile
   const auto bytes = file.Bytes();
   if (bytes.status().code() == Code::kUnsupported && !bytes.ok()) return std::optional<Model>();
   INFER_TRY(bytes.status());
-  auto model = ImportModelBytes(*bytes, context.ops());
+  ImportOptions import;
+  import.lenient = lenient;
+  auto model = ImportModelBytes(*bytes, context.ops(), import);
   if (model.ok()) return std::optional<Model>(*std::move(model));
   const Status& s = model.status();
   if (s.code() == Code::kUnsupported) {

@@ -30,6 +30,7 @@ class Surgery {
 
   std::string path;
   std::string output;
+  bool lenient = false;  ///< attributes that an operator does not have are no error
 
  private:
   std::string external_root_, bytes_;
