@@ -34,8 +34,9 @@ bool Shrinks(const Tensor& t) {
 
 /// Operators that hand the lowest number on: they move, convert, add or choose.
 bool HandsOn(const Node& n) {
-  return n.IsAny(Trait::kView | Trait::kMove | Trait::kConversion | Trait::kAdditive) ||
-         n.Is("Min") || n.Is("ReduceMin") || n.Is("ReduceMax");
+  return n.IsAny(Trait::kView | Trait::kMove | Trait::kConversion | Trait::kAdditive |
+                 Trait::kReduction) ||
+         n.Is("Min");
 }
 
 /// What a mask is made of, up to where the number that is looked for can come from.

@@ -19,7 +19,7 @@ inline int64_t None(int64_t) { return 0; }
 /// Runs at levels 0 and 1: every element within one quantum (1e-5 of the largest value for f32),
 /// and no more than `may_differ` of them not equal.
 inline std::vector<StepInfo> CheckInt8(const std::string& text, const std::vector<Datum>& inputs,
-                                int64_t (*may_differ)(int64_t) = Isolated) {
+                                       int64_t (*may_differ)(int64_t) = Isolated) {
   auto g = ParseGraph(text, SuiteOps());
   EXPECT_TRUE(g.ok()) << g.status().message() << "\n" << text.substr(0, 2000);
   if (!g.ok()) return {};
@@ -61,13 +61,13 @@ inline std::vector<StepInfo> CheckInt8(const std::string& text, const std::vecto
 }
 
 /// Operand `x` of the group, per tensor.
-inline std::string Dq(std::string_view out, std::string_view in, double scale, std::string_view type,
-               int zero) {
+inline std::string Dq(std::string_view out, std::string_view in, double scale,
+                      std::string_view type, int zero) {
   return Cat("s_", out, " = const f32[] {", FormatDouble(scale), "} z_", out, " = const ", type,
              "[] {", zero, "} ", out, " = DequantizeLinear(", in, ", s_", out, ", z_", out, ") ");
 }
 inline std::string Q(std::string_view out, std::string_view in, double scale, std::string_view type,
-              int zero) {
+                     int zero) {
   return Cat("s_", out, " = const f32[] {", FormatDouble(scale), "} z_", out, " = const ", type,
              "[] {", zero, "} ", out, " = QuantizeLinear(", in, ", s_", out, ", z_", out, ") ");
 }

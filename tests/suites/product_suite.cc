@@ -55,11 +55,12 @@ TEST(Product, IntegerSumsBeyond32Bits) {
       "v = Transpose(w) u = Reshape(v, h) y = QLinearConv(i, s, z, u, s, o, t, z)"};
   for (int64_t depth : {65000, 70000})
     for (std::string_view form : kForms) {
-      auto g = ParseGraph(Cat("graph g(x: u8[1,", depth, "], w: i8[", depth,
-                              ",3]) -> (y) { s = const f32[] {0.5} z = const u8[] {0} o = const i8[] {0} "
-                              "t = const f32[] {4000000} ",
-                              form, " }"),
-                          SuiteOps());
+      auto g = ParseGraph(
+          Cat("graph g(x: u8[1,", depth, "], w: i8[", depth,
+              ",3]) -> (y) { s = const f32[] {0.5} z = const u8[] {0} o = const i8[] {0} "
+              "t = const f32[] {4000000} ",
+              form, " }"),
+          SuiteOps());
       ASSERT_TRUE(g.ok()) << g.status().message();
       Tensor x(DType::kU8, {1, depth}), w(DType::kI8, {depth, 3});
       for (int64_t i = 0; i < depth; ++i) x.Set(i, 255);

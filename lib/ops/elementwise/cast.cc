@@ -54,7 +54,7 @@ std::optional<uint64_t> ParseUnsigned(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
-                                                                   : std::nullopt;
+                                                                  : std::nullopt;
 }
 
 Result<Tensor> FromStrings(const Tensor& x, DType to, const CastOptions& options) {

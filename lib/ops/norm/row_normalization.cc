@@ -22,7 +22,8 @@ Shape RowsShape(const OpCall& call) {
 
 /// A scale or bias that is not one for all rows: Unsupported where it broadcasts to `x`, else
 /// InvalidModel.
-Status RefuseOverRows(const OpCall& call, size_t i, const Shape& operand, const Shape& x, int axis) {
+Status RefuseOverRows(const OpCall& call, size_t i, const Shape& operand, const Shape& x,
+                      int axis) {
   const std::string what =
       Cat(call.def().name, ": input ", i, " is ", operand.ToString(), ", the rows are ",
           Shape(std::vector<Dim>(x.dims().begin() + axis, x.dims().end())).ToString());

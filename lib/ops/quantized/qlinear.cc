@@ -69,11 +69,11 @@ Result<ConvGeometry> ConvolveCentered(
   INFER_ASSIGN(const Tensor wc, Centered(w, run.in_or_null(at.w_zero), 0));
   Tensor& y = run.Out(0, out, g.output_dims());
   const int64_t plane = NumElements(g.output);
-  ConvolveReference(
-      g, xc, wc, [&](int64_t n, int64_t m, int64_t begin, int64_t count, const double* sums) {
-        for (int64_t i = 0; i < count; ++i)
-          store(y, m, (n * g.out_channels + m) * plane + begin + i, sums[i]);
-      });
+  ConvolveReference(g, xc, wc,
+                    [&](int64_t n, int64_t m, int64_t begin, int64_t count, const double* sums) {
+                      for (int64_t i = 0; i < count; ++i)
+                        store(y, m, (n * g.out_channels + m) * plane + begin + i, sums[i]);
+                    });
   return g;
 }
 
