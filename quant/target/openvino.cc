@@ -49,6 +49,7 @@ class OpenVinoChecker {
         n.Attr<int64_t>("K") % n.Attr<int64_t>("block_size") == 0)
       return RefuseOn("avx512_bf16", n, "without AMX it lacks the 2-bit product", "--bits 4");
     if (n.Is(Trait::kDequantize)) CheckBlocks(n);
+    if (n.Is(Trait::kQuantize)) CheckSaturation(n);
     if (n.Is(Trait::kConcatenation)) CheckConcat(n);
     if (n.Is("Add") || n.Is("Sub")) CheckSum(n);
     if (n.Is("ConvInteger") || n.Is("MatMulInteger"))
@@ -164,6 +165,16 @@ class OpenVinoChecker {
           Cat("its values are so small that the zero point is lost in the sum ", Describe(n)),
           Cat("--exclude '", named.name().empty() ? named.output(0)->name() : named.name(), "'"));
     }
+  }
+
+  /// It computes on the numbers themselves, without the bounds of the codes; also where these do
+  /// the work of a Relu, so that nothing is left of the result.
+  void CheckSaturation(const Node& n) {
+    const DType t = n.output(0)->dtype();
+    if (t == DType::kU16 || t == DType::kI16)
+      Add(r_, n, Severity::kDiffers,
+          "16-bit codes do not saturate: numbers beyond their range stay as they are",
+          "--activations u8");
   }
 
   void CheckBlocks(const Node& n) {

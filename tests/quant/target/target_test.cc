@@ -268,6 +268,22 @@ graph g(x: f32[1,2,4,4], z: f32[1,1,16]) -> (y: f32[1,3,16]) {
   EXPECT_TRUE(Check(graph("t"), "ort").findings.empty());
 }
 
+/// Where a Relu has become the lower bound of the codes nothing is left of the result.
+TEST(OpenVino, SixteenBitCodesDoNotSaturate) {
+  const auto graph = [](std::string_view type) {
+    return Cat(
+        "graph g(x: f32[2,3]) -> (y) { s = const f32[] {0.01}  o = const ", type,
+        "[] {0}  q = QuantizeLinear(x, s, o) {name=\"rounds\"}  y = DequantizeLinear(q, s, o) }");
+  };
+  for (const std::string_view type : {"u16", "i16"}) {
+    const TargetFinding f = Only(Check(graph(type), "openvino"));
+    EXPECT_EQ(f.severity, Severity::kDiffers);
+    EXPECT_THAT(f.node, testing::HasSubstr("rounds"));
+    EXPECT_THAT(f.remedy, testing::HasSubstr("--activations u8"));
+  }
+  EXPECT_TRUE(Check(graph("u8"), "openvino").findings.empty());
+}
+
 /// It drops zero points that stand for less than 1e-5 where it moves a dequantization behind a sum:
 /// the same graph with larger scales, or beside what is rounded, too, comes out right.
 TEST(OpenVino, ASmallZeroPointInASumDiffers) {
