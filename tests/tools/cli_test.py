@@ -16,7 +16,8 @@ import numpy as np
 
 import shards
 import small_model
-from onnx_wire import FLOAT, FLOAT16, INT64, UINT8, field, int_attribute, ints_attribute, model, node, tensor, value_info
+from onnx_wire import (FLOAT, FLOAT16, INT64, UINT8, field, graph, graph_attribute, int_attribute, ints_attribute, model, node,
+                       tensor, value_info)
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, SOURCE, CliTestCase
 
 EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_labels.csv"),
@@ -47,6 +48,39 @@ class Cli(CliTestCase):
         self.assertTrue(report["kernels"])
         # Nothing is quantized: what integer kernels miss is no news.
         self.assertFalse([r for k in report["kernels"] for r in k["refusals"] if "int8:" in r])
+
+    def test_inspect_counts_bodies_and_only_what_is_known(self):
+        weights = tensor("w", [64, 64], bytes(4 * 64 * 64))
+        branch = lambda op, *inputs: graph([node(op, inputs, ["r"])], [], [value_info("r", ["b", 64])])
+        choice = node("If", ["c"], ["y"], [graph_attribute("then_branch", branch("MatMul", "x", "w")),
+                                           graph_attribute("else_branch", branch("Neg", "x"))])
+        x = value_info("x", ["b", 64])
+        path = self.dir / "if.onnx"
+        path.write_bytes(model([choice], [value_info("c", [], 9), x],
+                               [value_info("y", ["b", 64])], [weights]))
+        report = self.report(0, "infer-opt", "inspect", path, "--kernels")
+        self.assertEqual(report["cost"]["flops"], 2 * 64 * 64 + 64)
+        self.assertEqual([k["cost"]["flops"] for k in report["kernels"]], [2 * 64 * 64 + 64])
+        path = self.dir / "nonzero.onnx"
+        path.write_bytes(model([node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["f"], [int_attribute("to", 1)]),
+                                node("Transpose", ["f"], ["t"]), node("MatMul", ["t", "v"], ["y"])],
+                               [x], [value_info("y", ["n", 64])], [tensor("v", [2, 64], bytes(4 * 2 * 64))]))
+        costs = {k["op"]: k["cost"] for k in self.report(0, "infer-opt", "inspect", path, "--kernels")["kernels"]}
+        self.assertEqual(costs, dict.fromkeys(costs))  # all of unknown extents
+
+    def test_plan_with_open_extents(self):
+        path = self.dir / "open.onnx"
+        path.write_bytes(model([node("Conv", ["x", "w"], ["y"])], [value_info("x", ["b", 3, "h", "w"])],
+                               [value_info("y", ["b", 8, "p", "q"])], [tensor("w", [8, 3, 3, 3], bytes(4 * 216))]))
+        for more in ([], ["--kernels"]):
+            report = self.report(0, "infer-opt", "inspect", path, "--plan", *more)
+            self.assertEqual([p["name"] for p in report["plan"]], ["layouts", "launches", "memory"])
+        self.assertIn("h = 224", self.expect(0, "infer-opt", "inspect", path, "--plan").stdout)
+        unranked = [field(1, name) + field(2, field(1, field(1, FLOAT))) for name in "xy"]
+        path.write_bytes(model([node("Neg", ["x"], ["y"])], unranked[:1], unranked[1:]))
+        said = self.expect(0, "infer-opt", "inspect", path, "--plan")
+        self.assertIn("--shape", said.stderr)
+        self.assertEqual(len(self.report(0, "infer-opt", "inspect", path, "--plan")["plan"]), 1)
 
     def test_plan(self):
         args = ["infer-opt", "inspect", MODEL, "--set", "batch=1"]

@@ -178,18 +178,21 @@ class InspectCommand : public Command {
       INFER_TRY(TellCompute(context, device_));
       std::vector<PlanView> views;
       const PlanObserver observe = [&](const PlanView& v) { views.push_back(v); };
-      INFER_ASSIGN(const auto program,
-                   CompileFor(model.graph, device_, plan_.empty() ? PlanObserver() : observe));
+      // Layouts, launches and memory come of extents alone.
+      const bool of_extents = !plan_.empty() && !census.extents.empty();
+      INFER_ASSIGN(const auto program, CompileFor(of_extents ? sized : model.graph, device_,
+                                                  plan_.empty() ? PlanObserver() : observe));
       report["device"] = device_.device;
       report["compute"] = device_.compute;
       if (kernels_) {
-        std::vector<Cost> costs = CostsOf(*program, sized);
+        const std::vector<std::optional<Cost>> costs = CostsOf(*program, sized);
         ShowKernels(context, *program, costs, report);
         if (device_.computes() == Compute::kBF16) TellBf16(context, *program);
         if (!costs.empty() && !census.extents.empty())
           context.PrintLine(Cat("MFLOP and MB with ", ToString(census.extents)));
       }
       if (!plan_.empty()) INFER_TRY(ShowPlan(context, plan_, views, report));
+      if (of_extents) context.PrintLine(Cat("plan with ", ToString(census.extents)));
     }
     if (graph_.wanted()) INFER_TRY(graph_.Write(context, model, path_, model_, device_));
     INFER_TRY(WriteReport(context, std::move(report)));
@@ -242,8 +245,37 @@ class InspectCommand : public Command {
     context.Print("\n" + TextTable(rows));
   }
 
-  /// By step; empty where no extents are known for the open dimensions.
-  static std::vector<Cost> CostsOf(const Program& program, const Graph& sized) {
+  /// What the step that makes `output` costs, where the graph tells more than the step: bodies of
+  /// control flow count as in the summary, and what follows from values of the run is unknown.
+  static std::optional<Cost> InGraph(const Graph& sized, const std::string& output,
+                                     std::optional<Cost> of_step) {
+    const Value* v = sized.FindValue(output);
+    const Node* n = v ? v->producer() : nullptr;
+    if (!n) return of_step;
+    if (HasUnknownShape(*n)) return std::nullopt;
+    if (n->subgraphs().empty() || !of_step) return of_step;
+    Census bodies;
+    for (const auto& [name, sub] : n->subgraphs()) Count(*sub, bodies);
+    AddCost(*of_step, bodies.total);
+    return of_step;
+  }
+
+  /// By step, nullopt where it is not known; empty where no extents are known for the open
+  /// dimensions.
+  static std::vector<std::optional<Cost>> CostsOf(const Program& program, const Graph& sized) {
+    const std::vector<Cost> of_steps = StepCosts(program, sized);
+    std::vector<std::optional<Cost>> costs(of_steps.begin(), of_steps.end());
+    for (size_t i = 0; i < costs.size(); ++i)
+      for (const std::string& output : program.steps()[i].outputs)
+        if (!output.empty()) {
+          costs[i] = InGraph(sized, output, costs[i]);
+          break;
+        }
+    return costs;
+  }
+
+  /// As the program counts them.
+  static std::vector<Cost> StepCosts(const Program& program, const Graph& sized) {
     std::vector<Cost> costs;
     std::vector<Dims> dims;
     bool is_open = false;
@@ -273,24 +305,24 @@ class InspectCommand : public Command {
                           "is no product by constant weights computes in f32"));
   }
 
-  static void ShowKernels(Context& context, const Program& program, const std::vector<Cost>& costs,
-                          Json& report) {
+  static void ShowKernels(Context& context, const Program& program,
+                          const std::vector<std::optional<Cost>>& costs, Json& report) {
     std::vector<std::vector<std::string>> rows = {
         {"node", "operator", "kernel", "precision", "MFLOP", "MB", "why not a better one"}};
     report["kernels"] = Json::array();
     for (size_t i = 0; i < program.steps().size(); ++i) {
       const StepInfo& s = program.steps()[i];
-      const Cost cost = costs.empty() ? Cost() : costs[i];
+      const std::optional<Cost> cost = costs.empty() ? std::nullopt : costs[i];
       rows.push_back({s.node.empty() && !s.outputs.empty() ? s.outputs[0] : s.node,
                       ShownOperators(s.op), s.kernel, s.precision,
-                      costs.empty() ? "-" : Fixed(Mega(cost.flops), 2),
-                      costs.empty() ? "-" : Fixed(Mega(cost.bytes_read + cost.bytes_written), 3),
+                      cost ? Fixed(Mega(cost->flops), 2) : "-",
+                      cost ? Fixed(Mega(Moved(*cost)), 3) : "-",
                       s.refusals.empty() ? "" : s.refusals.front()});
       report["kernels"].push_back({{"node", s.node},
                                    {"op", s.op},
                                    {"kernel", s.kernel},
                                    {"precision", s.precision},
-                                   {"cost", costs.empty() ? Json() : ToJson(cost)},
+                                   {"cost", cost ? ToJson(*cost) : Json()},
                                    {"fused_from", s.fused_from},
                                    {"refusals", s.refusals},
                                    {"outputs", s.outputs}});
