@@ -57,7 +57,7 @@ Layout LayoutOf(const memory::desc& md) {
   const memory::desc row_major = PlainDesc(md.data_type(), dims);
   // The plain layout is of the value's own type, f32.
   const bool is_bf16 = md.data_type() == memory::data_type::bf16;
-  const Layout plain = is_bf16 ? CodeOf(row_major) : Layout();
+  Layout plain = is_bf16 ? CodeOf(row_major) : Layout();
   if (md == row_major) return plain;
   const auto bytes = static_cast<int64_t>(md.get_size());
   const auto& d = md.data;

@@ -13,7 +13,7 @@ constexpr double kToldApart = 0.02;
 
 /// "0.8 (95 % interval 0.79 to 0.81) of the time of the fused FP32 model", here or as it is told.
 std::string TimeText(const Summary& ratio, const std::optional<ToldTime>& told) {
-  const std::string measured =
+  std::string measured =
       Cat(Rounded(ratio.median, 3), " (95 % interval ", Rounded(ratio.median_low, 3), " to ",
           Rounded(ratio.median_high, 3), ") of the time of the fused FP32 model");
   if (!told) return measured;
