@@ -424,5 +424,16 @@ TEST(QOperators, DynamicByWeightsOfNineBits) {
       "y = Mul(f, s) }");
 }
 
+/// A scale of infinity by codes of 0 is NaN, which becomes the zero point.
+TEST(QOperators, MeansOfNanAreTheZeroPoint) {
+  for (std::string_view type : {"u8", "i8"})
+    for (std::string_view last : {"0", "1"})
+      CheckExact(Cat("graph g(x: ", type, "[1,3,4,4]) -> (y) { s = const f32[] {inf} z = const ",
+                     type, "[] {0} t = const f32[] {0.5} o = const ", type,
+                     "[] {7} y = com.microsoft::QLinearGlobalAveragePool(x, s, z, t, o) ",
+                     "{channels_last=", last, "} }"),
+                 {Tensor::Zeros(*ParseDType(type), {1, 3, 4, 4})});
+}
+
 }  // namespace
 }  // namespace infer

@@ -166,7 +166,8 @@ Status InferFeatureVectorizer(OpCall& call) {
   for (size_t i = 0; i < call.num_inputs(); ++i) {
     INFER_TRY(CheckRank(call, i, 1, 2));
     if (sizes[i] < 0) return InvalidModel(Cat("inputdimensions has ", sizes[i]));
-    total += sizes[i];
+    if (__builtin_add_overflow(total, sizes[i], &total))
+      return InvalidModel("inputdimensions are too many for a tensor");
     const Shape& x = call.shape(i);
     auto met = Meet(rows, !x.has_rank() ? Dim() : x.rank() == 1 ? Dim(1) : x[0]);
     if (!met.ok()) return InvalidModel("the inputs differ in their number of rows");

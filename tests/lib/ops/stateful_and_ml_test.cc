@@ -230,6 +230,12 @@ TEST(EmptyOperands, OfHugeExtentsAreNotWalked) {
           .ok());
 }
 
+TEST(FeatureVectorizer, DimensionsBeyondAnyTensorAreRefused) {
+  const AttrMap attrs = {{"inputdimensions", Ints{3, std::numeric_limits<int64_t>::max()}}};
+  const OpResult r = RunOp("FeatureVectorizer", attrs, {F({1, 3}), F({1, 3})}, 1, "ai.onnx.ml");
+  EXPECT_EQ(r.status.code(), Code::kInvalidModel) << r.status.message();
+}
+
 TEST(SVMRegressor, SumsKernels) {
   const AttrMap attrs = {
       {"kernel_type", std::string("POLY")}, {"kernel_params", Floats{0.5f, 1, 2}},

@@ -87,7 +87,8 @@ struct AverageWindows {
     if (average.rounds_last) {
       const float lo = LowestCode(s.dtype), hi = lo + 255, zero = static_cast<float>(s.zero);
       for (int64_t i = 0; i < n; ++i) {
-        const float q = std::clamp(std::nearbyint(real[i] / s.scale + zero), lo, hi);
+        const float code = std::nearbyint(real[i] / s.scale + zero);
+        const float q = std::isnan(code) ? zero : std::clamp(code, lo, hi);
         y[i] = static_cast<std::byte>(static_cast<int32_t>(q));
       }
     } else if (s.dtype == DType::kU8) {

@@ -162,7 +162,9 @@ struct QLinearMean8 {
       for (int64_t i = 0; i < n; ++i) {
         const auto mean = static_cast<float>(static_cast<double>(sum[i] - rows * x.zero) /
                                              static_cast<double>(rows));
-        const float q = std::nearbyint(mean * factor) + static_cast<float>(y.zero);
+        const float scaled = mean * factor;  // NaN becomes the zero point
+        const float q =
+            (std::isnan(scaled) ? 0.0f : std::nearbyint(scaled)) + static_cast<float>(y.zero);
         to[c + i] = static_cast<T>(std::clamp(q, lo, hi));
       }
     }
@@ -265,6 +267,7 @@ struct QLinearShares {
     const float lo = y.is_signed ? -128.0f : 0.0f;
     const float q =
         std::nearbyint(static_cast<float>(share) / y.scale) + static_cast<float>(y.zero);
+    if (std::isnan(q)) return static_cast<uint8_t>(y.zero);
     return static_cast<uint8_t>(static_cast<int32_t>(std::clamp(q, lo, lo + 255)));
   }
 };
