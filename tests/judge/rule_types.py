@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fusion rules on other element types than f32: what ONNX Runtime ran before, it runs behind them.
 
-usage: rule_types.py INFER_OPT RULE_EXAMPLES
+usage: rule_types.py INFER_OPT RULE_EXAMPLES [--every N]
 
 RULE_EXAMPLES writes the examples that each rule fires on, with f64, f16 and integers in the place of f32. Those that ONNX
 Runtime takes as they come are fused and run by it again: it has kernels for some types of an operator only, whatever the
-standard allows. Exit 1 where it refuses a fused file or other numbers come out, 77 without onnxruntime.
+standard allows. --every N takes every N-th file. Exit 1 where it refuses a fused file or other numbers come out, 77 without onnxruntime.
 """
 
 import collections
@@ -57,11 +57,12 @@ def verdict(infer_opt, path, fused):
 
 def main():
     judging.ort.set_default_logger_severity(4)  # what it refuses is told here
+    step = judging.step_of_arguments()
     infer_opt, examples = sys.argv[1:3]
     count = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([examples, folder], check=True)
-        for name in sorted(os.listdir(folder)):
+        for name in sorted(os.listdir(folder))[::step]:
             what, detail = verdict(infer_opt, os.path.join(folder, name), os.path.join(folder, "fused"))
             count[what] += 1
             if what == "bad":
