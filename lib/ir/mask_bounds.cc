@@ -39,7 +39,7 @@ bool HandsOn(const Node& n) {
          n.Is("Min");
 }
 
-/// What a mask is made of, up to where the number that is looked for can come from.
+/// A walk from a mask back to where the number that is looked for can come from.
 class LowestSearch {
  public:
   enum class For : uint8_t { kLowest, kInfinity };

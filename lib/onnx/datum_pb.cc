@@ -120,7 +120,7 @@ Result<Datum> ReadAs(const ByteSource& source, ValueType::Kind kind) {
   return Internal("value kind");
 }
 
-/// What an OptionalProto says that it holds or would hold; kind optional where it does not say.
+/// The kind that an OptionalProto names for its value; kind optional where it names none.
 ValueType::Kind KindIn(const onnx::OptionalProto& p) {
   switch (p.elem_type()) {
     case onnx::OptionalProto::TENSOR:
@@ -146,7 +146,7 @@ bool IsOptionalOf(const ByteSource& source, ValueType::Kind element) {
   return is;
 }
 
-/// What an optional input gets may lie in a file as an optional or by itself.
+/// The value of an optional input may lie in a file as an optional or by itself.
 Result<Datum> ReadDatum(const ByteSource& source, const ValueType& type) {
   if (type.kind() != ValueType::Kind::kOptional) return ReadAs(source, type.kind());
   if (IsOptionalOf(source, type.element().kind()))

@@ -9,7 +9,7 @@ std::unique_ptr<Pass> RemoveDeadCode();
 /// Integers that are known to be the same extents, such as [batch, seq + 1], are computed once,
 /// where they are first.
 std::unique_ptr<Pass> ShareKnownExtents();
-/// What a Loop or Scan carries and its body returns as it came is read from outside instead
+/// Values that a Loop or Scan carries and its body returns as they came are read from outside
 /// (lib/ir/loop_states.h), in bodies, too.
 std::unique_ptr<Pass> ReadUnchangedStatesOutside();
 /// Nodes whose operands are all known become constants, computed by the reference kernels; so do

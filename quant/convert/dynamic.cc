@@ -289,16 +289,12 @@ Status DynamicWriter::Write(QuantizeReport& report) {
 
 /// The reasons of the layers that could have been INT8.
 std::string WhyNone(const QuantizeReport& report) {
-  constexpr size_t kMaxReasons = 12;
   std::vector<std::string> reasons;
   for (const QuantizedLayer& l : report.layers)
     if (l.quantizable) reasons.push_back(Cat(l.op, " '", l.name, "': ", l.reason));
   if (reasons.empty())
     return "the model has no convolution, matrix product or recurrent layer with constant weights";
-  const size_t all = reasons.size();
-  reasons.resize(std::min(all, kMaxReasons));
-  if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
-  return Join(reasons, "; ");
+  return FirstReasons(std::move(reasons));
 }
 
 }  // namespace

@@ -15,8 +15,6 @@
 namespace infer {
 namespace {
 
-constexpr size_t kMaxReasons = 12;
-
 /// Layers that lie in bodies are none of this mode's.
 std::string_view BesideBodies(const Graph& g) {
   const bool has_bodies = std::any_of(g.nodes().begin(), g.nodes().end(),
@@ -35,10 +33,7 @@ Status NothingToDo(const Graph& g, const QuantPlan& plan) {
   if (reasons.empty())
     return Unsupported(Cat("no layer can be INT8: the model has no convolution or matrix product",
                            BesideBodies(g)));
-  const size_t all = reasons.size();
-  reasons.resize(std::min(all, kMaxReasons));
-  if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
-  return Unsupported(Cat("no layer can be INT8: ", Join(reasons, "; ")));
+  return Unsupported(Cat("no layer can be INT8: ", FirstReasons(std::move(reasons))));
 }
 
 void Warn(QuantizeReport& report) {
@@ -100,6 +95,14 @@ void WarnOfCollapse(const QuantPlan& plan, const QuantScheme& scheme, QuantizeRe
 }
 
 }  // namespace
+
+std::string FirstReasons(std::vector<std::string> reasons) {
+  constexpr size_t kMost = 12;
+  const size_t all = reasons.size();
+  reasons.resize(std::min(all, kMost));
+  if (all > kMost) reasons.push_back(Cat("and ", all - kMost, " more"));
+  return Join(reasons, "; ");
+}
 
 Status CheckFiniteWeights(const Graph& g) {
   std::set<const Value*> seen;

@@ -59,6 +59,8 @@ Status PrepareForQuantization(Graph& g);
 /// InvalidModel: weights of a product, a convolution or a normalization hold NaN or infinity, which
 /// no integer stands for; the message names the first.
 Status CheckFiniteWeights(const Graph& g);
+/// The first twelve reasons why layers stay as they are, and how many more there are.
+std::string FirstReasons(std::vector<std::string> reasons);
 
 /// Of all constants of `g`.
 int64_t ConstantBytes(const Graph& g);

@@ -17,8 +17,6 @@
 namespace infer {
 namespace {
 
-constexpr size_t kMaxReasons = 12;
-
 /// The node's, or its first result's.
 std::string NameOf(const Node& n) {
   if (!n.name().empty()) return n.name();
@@ -37,10 +35,8 @@ Status NothingToDo(const QuantizeReport& report, const std::string& bodies) {
     reasons.push_back(Cat(l.op, " '", l.name, "': ", l.reason));
   if (reasons.empty())
     return Unsupported(Cat("the model has no layer with weights", InABody(bodies)));
-  const size_t all = reasons.size();
-  reasons.resize(std::min(all, kMaxReasons));
-  if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
-  return Unsupported(Cat("no weights can be quantized: ", Join(reasons, "; "), InABody(bodies)));
+  return Unsupported(
+      Cat("no weights can be quantized: ", FirstReasons(std::move(reasons)), InABody(bodies)));
 }
 
 class WeightQuantizer {

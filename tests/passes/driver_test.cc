@@ -58,7 +58,7 @@ TEST(QuietRule, TellsWhatAReviewerRefuses) {
   EXPECT_EQ(log.records[0].reason, "rejected");
 }
 
-/// What rules make of Max(x, 0) and of a layer of `type`: operators and refusals.
+/// Operators and refusals behind rules on Max(x, 0) and a layer of `type`.
 std::vector<std::string> FusedWithType(std::string_view type) {
   Graph g =
       Parsed(Cat("graph g(x: ", type, "[2,2], w: ", type, "[2,2], b: ", type, "[2]) -> (y) { ",

@@ -96,7 +96,7 @@ TEST(LoopStates, WhatChangesStays) {
             std::pair(size_t{3}, size_t{0}));
 }
 
-/// Whatever the number of iterations; a state is also stacked, is read behind the loop, is an
+/// Any number of iterations; a state is also stacked, is read behind the loop, is an
 /// output of the graph, is passed in twice, and is the condition of the loop.
 TEST(LoopStates, ResultsStayTheSame) {
   for (const int64_t n : {0, 1, 5})

@@ -71,7 +71,7 @@ TEST(TensorPb, ReadsLargePackedFieldsFromTheFile) {
   for (int64_t i = 0; i < 100'000; ++i) ASSERT_EQ(d->tensor().IntAt(i), (i - 50'000) * 1'000'003);
 }
 
-/// What a value of `type` is when the file holds `message`.
+/// The value of `type` that is read from a file with `message`.
 template <typename Proto>
 Result<Datum> ReadOf(const Proto& message, const ValueType& type) {
   TempDir dir;

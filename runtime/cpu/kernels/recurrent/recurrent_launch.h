@@ -56,10 +56,10 @@ class RecurrentLaunch final : public Launch {
   Cell cell = Cell::kLstm;
   /// Of an RNN whose activation is one of our loops.
   simd::Unary activation = simd::Unary::kTanh;
-  /// What else than the usual activations gates go through, of all directions, and whether an LSTM
-  /// forgets what it does not take in; computed as the reference does.
+  /// Activations of all directions where they are others than the usual ones, or where `clip` or
+  /// `input_forget` is set; computed as the reference does. Empty: the usual ones.
   std::vector<RecurrentActivation> unusual;
-  bool input_forget = false;
+  bool input_forget = false;         ///< of an LSTM: the forget gate is 1 less the input gate
   bool reverse = false;              ///< of the only direction
   bool linear_before_reset = false;  ///< of a GRU
   /// X, and before each step the states of all samples (one block), go into products as what
