@@ -75,7 +75,7 @@ class CpuBackend final : public Backend {
 
   Result<std::string> HowComputes(Compute compute) const override {
     INFER_TRY(isa_);
-    if (compute == Compute::kF32) return std::string();
+    if (compute != Compute::kBF16) return Backend::HowComputes(compute);
     switch (onednn::Bf16UnitHere()) {
       case onednn::Bf16Unit::kAmx: break;
       case onednn::Bf16Unit::kAvx512:
@@ -98,6 +98,7 @@ class CpuBackend final : public Backend {
 
   Result<std::shared_ptr<const Program>> CompileOwned(
       Graph graph, const CompileOptions& options) const override {
+    if (options.compute == Compute::kF16) INFER_TRY(RefuseCompute(name(), options.compute));
     try {
       INFER_ASSIGN(std::shared_ptr<const Program> program,
                    CompileGraph(std::move(graph), options, false));

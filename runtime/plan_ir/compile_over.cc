@@ -21,6 +21,8 @@ StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepIn
       if (!k.Takes(call.main().def())) continue;
       // What an integer kernel misses in a float model is no news.
       if (!may_be_integer && k.name.starts_with("int8:")) continue;
+      // A kernel named after a format is none of a program in another.
+      if (const auto c = ComputeOf(k.name); c && *c != call.options.compute) continue;
       if (std::string reason = k.refuse(call); !reason.empty()) {
         const bool is_no_chain = k.name == kDeviceChainKernel && call.step.nodes.size() == 1;
         if (chosen.kernels.empty() && !is_no_chain)
@@ -113,7 +115,7 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
 Result<std::shared_ptr<const ExecutorProgram>> CompileOver(Graph graph,
                                                            const CompileOptions& options,
                                                            const PlanBackends& backends) {
-  INFER_TRY(RefuseCompute(backends.front()->name(), options.compute));
+  INFER_TRY(backends.front()->RefuseCompute(options.compute));
   try {
     return Compile(std::move(graph), options, backends, false);
   } catch (...) {

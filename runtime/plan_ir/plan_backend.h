@@ -21,6 +21,10 @@ class PlanBackend {
   virtual Device* device() const { return nullptr; }
   /// Of a backend with shaders: what its driver made of them so far.
   virtual std::optional<PipelineInfo> pipelines() const { return std::nullopt; }
+  /// Unsupported where no kernel multiplies in it.
+  virtual Status RefuseCompute(Compute compute) const {
+    return infer::RefuseCompute(name(), compute);
+  }
   MemorySpace space() const { return device() ? MemorySpace::kDevice : MemorySpace::kHost; }
 
   /// The launch that copies a tensor into another layout of this backend, or into the same one

@@ -44,6 +44,9 @@ class VulkanPlanBackend final : public PlanBackend {
   Device* device() const override { return &device_; }
   std::optional<PipelineInfo> pipelines() const override { return parts_->pipelines.info(); }
   bool wants_groups() const override { return true; }
+  Status RefuseCompute(Compute compute) const override {
+    return compute == Compute::kF16 ? Status() : infer::RefuseCompute(name(), compute);
+  }
   Result<Prepared> Reorder(DType, const Dims&, const Layout&, const Layout&) const override {
     return vulkan::MakeCopy();  // there is one layout
   }
@@ -83,6 +86,8 @@ class VulkanPlanBackend final : public PlanBackend {
     facts->subgroup =
         parts->gpu->Has("subgroup") && (pays || parts->gpu->options().subgroups_anywhere);
     facts->max_invocations = parts->gpu->info().max_invocations;
+    facts->shared_bytes = info.shared_bytes;
+    facts->matrix = parts->gpu->Has("matrix");
     facts->busy_groups = BusyGroupsOf(*parts->gpu);
     return facts;
   }
@@ -106,6 +111,15 @@ class VulkanBackend final : public Backend {
       // A table of codes, which any unary operator has, is no kernel for its numbers.
       return k.Takes(def) && !(k.op.empty() && k.name.starts_with("int8:"));
     });
+  }
+  Result<std::string> HowComputes(Compute compute) const override {
+    if (compute != Compute::kF16) return Backend::HowComputes(compute);
+    INFER_ASSIGN(const auto device, Open());
+    if (device->parts().gpu->Has("matrix")) return std::string();
+    return std::string(
+        "no cooperative matrices on this device: operands are rounded to f16 and multiplied in "
+        "f32, "
+        "which saves no time");
   }
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions& options) const override {

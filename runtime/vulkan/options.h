@@ -20,6 +20,8 @@ struct VulkanOptions {
   int device = -1;
   /// Features that are not used though the device has them: names of VulkanFeatures().
   std::vector<std::string> disable = {};
+  /// Features that are used only when they are asked for (VulkanFeature::on_request).
+  std::vector<std::string> enable = {};
   /// Memory that may be allocated at most, in bytes.
   int64_t memory_bytes = INT64_MAX;
   /// Pretends that the driver leaves this process so many bytes of the device's memory, since other
@@ -53,7 +55,7 @@ struct VulkanOptions {
   std::function<bool(VulkanCall)> fails = {};
 };
 
-/// INFER_VULKAN_DISABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
+/// INFER_VULKAN_DISABLE, INFER_VULKAN_ENABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
 /// INFER_VULKAN_BUFFER (bytes), INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number),
 /// INFER_VULKAN_PRETEND=discrete (then all copies go to the queue for transfers),
 /// INFER_VULKAN_CACHE (a folder; "": none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it
@@ -65,6 +67,9 @@ struct VulkanFeature {
   std::string_view name;  ///< "int8"
   std::string_view use;   ///< what our kernels do with it
   std::string_view loss;  ///< what a device without it costs
+  /// No device that has it ran our kernels for it yet: it is used where VulkanOptions::enable has
+  /// it.
+  bool on_request = false;
 };
 /// All features that a kernel asks for.
 const std::vector<VulkanFeature>& VulkanFeatures();

@@ -69,7 +69,7 @@ Result<CompileOptions> CompileOptionsOf(const DeviceOptions& options) {
   SetLaneBudget(options.threads > 0 ? options.threads : AvailableCores());
   CompileOptions compile = {.level = options.level, .threads = options.threads};
   const auto compute = ComputeOf(options.compute);
-  if (!compute) return InvalidArgument(Cat("--compute ", options.compute, ": f32 or bf16"));
+  if (!compute) return InvalidArgument(Cat("--compute ", options.compute, ": f32, bf16 or f16"));
   compile.compute = *compute;
   compile.tune = options.tune;
   compile.tune_cache = options.tune_cache;
@@ -197,8 +197,9 @@ void DeviceOptions::DeclareWithoutThreads(Options& options) {
 
 void DeviceOptions::DeclareCompute(Options& options) {
   options.Section("Running");
-  options.Choice("--compute", &compute, {kComputeNames[0].data(), kComputeNames[1].data()},
-                 "In what large products are multiplied; sums are f32 (bf16: from level 1 on)");
+  options.Choice("--compute", &compute, {std::begin(kComputeNames), std::end(kComputeNames)},
+                 "In what large products are multiplied; sums are f32 (bf16: of cpu, from level 1 "
+                 "on; f16: of vulkan)");
 }
 
 DeviceOptions DeviceOptions::InF32() const {
@@ -209,7 +210,7 @@ DeviceOptions DeviceOptions::InF32() const {
 
 Status TellCompute(Context& context, const DeviceOptions& options) {
   if (options.computes() == Compute::kF32) return {};
-  if (options.level < 1)
+  if (options.computes() == Compute::kBF16 && options.level < 1)
     return InvalidArgument(Cat("--compute ", options.compute, " begins at --level 1"));
   INFER_ASSIGN(const auto backend, MakeBackend(options.device));
   INFER_ASSIGN(const std::string how, backend->HowComputes(options.computes()));

@@ -1,14 +1,19 @@
 #pragma once
 /// How coarsely a model rounds what it computes.
 #include "lib/ir/graph.h"
+#include "runtime/api/compute.h"
 
 namespace infer {
 
 /// Of models in f32 (docs/measuring.md).
 inline constexpr double kRewriteTolerance = 1e-3;
 
-/// Of products in bf16: ten units of its rounding.
-inline constexpr double kBf16Tolerance = 10 * 0x1p-8;
+/// Of products in another format than f32: ten units of its rounding.
+constexpr double ToleranceOf(Compute compute) {
+  return compute == Compute::kBF16  ? 10 * 0x1p-8
+         : compute == Compute::kF16 ? 10 * 0x1p-11
+                                    : kRewriteTolerance;
+}
 
 /// By how much of the largest number of a tensor a number may be off before its quantizer, where a
 /// rewrite gives it another code (docs/adr/0034-judged-from-code-to-code.md).

@@ -60,7 +60,7 @@ class BenchCompareCommand : public Command {
     o.Value("--timeout", &live_.timeout_s, "Seconds after which a silent side is ended");
     o.Value("--lock", &lock_, "File that measurements on this machine lock in turn");
     o.Explain(
-        "Settings of one side: threads=N, level=N, compute=f32 or bf16, device=NAME,\n"
+        "Settings of one side: threads=N, level=N, compute=f32, bf16 or f16, device=NAME,\n"
         "rewrites=NAME, binary=FILE (another infer-bench), env:NAME=VALUE. Of reports of run, "
         "compare or Google\n"
         "Benchmark: report=FILE (a further start of the same), side=a or b (of a comparison; b).\n"

@@ -134,8 +134,8 @@ class PeersCommand : public Command {
       thread_numbers_.push_back(static_cast<int>(*n));
     }
     if (device_.level > 2) return InvalidArgument(Cat("--level ", device_.level, ": 0, 1 or 2"));
-    if (device_.computes() == Compute::kBF16)
-      rule_.max_ratio = std::max(rule_.max_ratio, kBf16Tolerance);
+    if (device_.computes() != Compute::kF32)
+      rule_.max_ratio = std::max(rule_.max_ratio, ToleranceOf(device_.computes()));
     if (contest_.block_s <= 0 || contest_.timeout_s <= 0)
       return InvalidArgument("--block-time and --timeout: more than 0");
     if (data_.given() && !inputs_.input.empty())

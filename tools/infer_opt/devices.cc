@@ -1,4 +1,6 @@
 /// infer-opt devices: where models can run on this machine, and what our kernels use of it.
+#include <algorithm>
+
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/vulkan/options.h"
@@ -10,25 +12,25 @@
 namespace infer {
 namespace {
 
-bool IsDisabled(const VulkanOptions& options, std::string_view feature) {
-  for (const std::string& name : options.disable)
-    if (name == feature) return true;
-  return false;
+bool IsAmong(const std::vector<std::string>& names, std::string_view feature) {
+  return std::find(names.begin(), names.end(), feature) != names.end();
 }
 
-/// Name, state and use of each feature; state: "used", "switched off", "missing".
+/// "used", "switched off", "not asked for", "missing".
+std::string StateOf(const VulkanFeature& f, const VulkanDeviceInfo& d,
+                    const VulkanOptions& options) {
+  if (!IsAmong(d.features, f.name)) return "missing";
+  if (IsAmong(options.disable, f.name)) return "switched off";
+  return !f.on_request || IsAmong(options.enable, f.name) ? "used" : "not asked for";
+}
+
+/// Name, state and use of each feature.
 std::vector<std::vector<std::string>> FeatureRows(const VulkanDeviceInfo& d,
                                                   const VulkanOptions& options) {
   std::vector<std::vector<std::string>> rows;
   for (const VulkanFeature& f : VulkanFeatures()) {
-    bool has = false;
-    for (const std::string& name : d.features) has |= name == f.name;
-    const bool used = has && !IsDisabled(options, f.name);
-    rows.push_back({std::string(f.name),
-                    used  ? "used"
-                    : has ? "switched off"
-                          : "missing",
-                    std::string(used ? f.use : f.loss)});
+    const std::string state = StateOf(f, d, options);
+    rows.push_back({std::string(f.name), state, std::string(state == "used" ? f.use : f.loss)});
   }
   return rows;
 }

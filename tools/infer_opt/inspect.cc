@@ -187,7 +187,7 @@ class InspectCommand : public Command {
       if (kernels_) {
         const std::vector<std::optional<Cost>> costs = CostsOf(*program, sized);
         ShowKernels(context, *program, costs, report);
-        if (device_.computes() == Compute::kBF16) TellBf16(context, *program);
+        TellProducts(context, *program, device_.computes());
         if (!costs.empty() && !census.extents.empty())
           context.PrintLine(Cat("MFLOP and MB with ", ToString(census.extents)));
       }
@@ -295,14 +295,14 @@ class InspectCommand : public Command {
     return sized_costs.ok() ? *std::move(sized_costs) : std::vector<Cost>();
   }
 
-  static void TellBf16(Context& context, const Program& program) {
+  static void TellProducts(Context& context, const Program& program, Compute compute) {
+    if (compute == Compute::kF32) return;
     const auto& steps = program.steps();
-    const auto in_bf16 = std::count_if(steps.begin(), steps.end(), [](const StepInfo& s) {
-      return s.precision.starts_with("bf16");
+    const auto in_it = std::count_if(steps.begin(), steps.end(), [&](const StepInfo& s) {
+      return s.precision.starts_with(Name(compute));
     });
-    context.PrintLine(Cat(in_bf16, " of ", steps.size(),
-                          " steps multiply in bf16; a product that does not says why, and all that "
-                          "is no product by constant weights computes in f32"));
+    context.PrintLine(Cat(in_it, " of ", steps.size(), " steps multiply in ", Name(compute),
+                          "; a product that does not says why, and all else computes in f32"));
   }
 
   static void ShowKernels(Context& context, const Program& program,

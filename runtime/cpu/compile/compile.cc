@@ -35,7 +35,7 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
     if (!k.Takes(call.main().def())) continue;
     // What an integer kernel misses in a float model is no news.
     if (!may_be_integer && k.name.starts_with("int8:")) continue;
-    if (k.name == kBf16Kernel && call.options.compute == Compute::kF32) continue;
+    if (k.name == kBf16Kernel && call.options.compute != Compute::kBF16) continue;
     if ((k.name == kSparseKernel || k.name == kInt8SparseKernel) && !HasManyZeros(call)) continue;
     if (std::string reason = k.refuse(call); !reason.empty()) {
       const bool is_no_chain = k.name == kChainKernel && call.step.nodes.size() == 1;

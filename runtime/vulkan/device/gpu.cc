@@ -80,7 +80,18 @@ Status Gpu::MakeDevice(uint32_t compute, std::optional<uint32_t> transfer) {
   v11.storageBuffer16BitAccess = Has("int16") ? VK_TRUE : VK_FALSE;
   VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v11};
   core.features.shaderInt16 = Has("int16") ? VK_TRUE : VK_FALSE;
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV};
+  std::vector<const char*> extensions;
+  if (Has("matrix")) {
+    matrices.cooperativeMatrix = v12.shaderFloat16 = v12.vulkanMemoryModel = VK_TRUE;
+    matrices.pNext = core.pNext;
+    core.pNext = &matrices;
+    extensions.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  }
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &core};
+  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
   info.queueCreateInfoCount = static_cast<uint32_t>(queues.size());
   info.pQueueCreateInfos = queues.data();
   INFER_TRY(StatusOf(vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice"));
@@ -135,6 +146,10 @@ int64_t Gpu::FreeBytes(uint32_t heap) const {
 }
 
 bool Gpu::Has(std::string_view feature) const {
+  const auto& all = VulkanFeatures();
+  const auto known = std::find_if(all.begin(), all.end(),
+                                  [&](const VulkanFeature& f) { return f.name == feature; });
+  if (known != all.end() && known->on_request && !Contains(options_.enable, feature)) return false;
   return Contains(info_.features, feature) && !Contains(options_.disable, feature);
 }
 

@@ -119,6 +119,34 @@ int64_t ComputeUnitsOf(VkPhysicalDevice device) {
                                              amd.computeUnitsPerShaderArray;
 }
 
+/// Cooperative matrices as shaders/half.comp takes them: 16 x 16 x 16 of a subgroup of 32, f16
+/// summed in f32.
+bool HasMatrices(VkPhysicalDevice device, const VkPhysicalDeviceVulkan12Features& v12) {
+  if (!HasExtension(device, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) || !v12.shaderFloat16 ||
+      !v12.vulkanMemoryModel || !vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)
+    return false;
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV};
+  VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &matrices};
+  vkGetPhysicalDeviceFeatures2(device, &core);
+  VkPhysicalDeviceSubgroupProperties subgroup{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &subgroup};
+  vkGetPhysicalDeviceProperties2(device, &p);
+  if (!matrices.cooperativeMatrix || subgroup.subgroupSize != 32) return false;
+  uint32_t n = 0;
+  vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &n, nullptr);
+  std::vector<VkCooperativeMatrixPropertiesNV> all(
+      n, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV});
+  vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &n, all.data());
+  return std::any_of(all.begin(), all.end(), [](const VkCooperativeMatrixPropertiesNV& m) {
+    return m.MSize == 16 && m.NSize == 16 && m.KSize == 16 &&
+           m.AType == VK_COMPONENT_TYPE_FLOAT16_NV && m.BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
+           m.CType == VK_COMPONENT_TYPE_FLOAT32_NV && m.DType == VK_COMPONENT_TYPE_FLOAT32_NV &&
+           m.scope == VK_SCOPE_SUBGROUP_NV;
+  });
+}
+
 VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Pretence* pretence) {
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
@@ -325,6 +353,7 @@ bool HasFeature(VkPhysicalDevice device, std::string_view name) {
     return s.subgroupSize >= 8 && (s.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
            (s.supportedOperations & kNeeds) == kNeeds;
   }
+  if (name == "matrix") return HasMatrices(device, f.v12);
   if (name == "budget") return HasExtension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (name == "int16") return f.v11.storageBuffer16BitAccess && f.core.features.shaderInt16;
   return false;

@@ -27,6 +27,18 @@ Result<bool> Switch(const char* name) {
   return *text == '1';
 }
 
+/// Names between commas.
+Result<std::vector<std::string>> FeaturesOf(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return std::vector<std::string>();
+  std::vector<std::string> names = Split(text, ',');
+  for (const std::string& name : names)
+    if (std::none_of(VulkanFeatures().begin(), VulkanFeatures().end(),
+                     [&](const VulkanFeature& f) { return f.name == name; }))
+      return InvalidArgument(Cat(variable, ": '", name, "' is no feature (infer-opt devices)"));
+  return names;
+}
+
 }  // namespace
 
 const std::vector<VulkanFeature>& VulkanFeatures() {
@@ -36,6 +48,9 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
       {"int16", "moves of 16-bit values", "moves of 16-bit values run on the CPU"},
       {"subgroup", "convolutions without shared memory, on drivers for a processor",
        "convolutions go by shared memory, as on GPUs"},
+      {"matrix",
+       "products of --compute f16, by cooperative matrices of 16 x 16 (VK_NV_cooperative_matrix)",
+       "--compute f16 rounds to f16, multiplies in f32, and saves no time", true},
       {"budget", "refuses what other programs leave no memory for, before it is allocated",
        "only an allocation that fails tells that other programs hold the memory"},
   };
@@ -45,14 +60,8 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
 Result<VulkanOptions> VulkanOptionsFromEnvironment() {
   VulkanOptions options;
   options.pipeline_cache = PipelineFolder();
-  if (const char* text = std::getenv("INFER_VULKAN_DISABLE"); text && *text) {
-    options.disable = Split(text, ',');
-    for (const std::string& name : options.disable)
-      if (std::none_of(VulkanFeatures().begin(), VulkanFeatures().end(),
-                       [&](const VulkanFeature& f) { return f.name == name; }))
-        return InvalidArgument(
-            Cat("INFER_VULKAN_DISABLE: '", name, "' is no feature (infer-opt devices)"));
-  }
+  INFER_ASSIGN(options.disable, FeaturesOf("INFER_VULKAN_DISABLE"));
+  INFER_ASSIGN(options.enable, FeaturesOf("INFER_VULKAN_ENABLE"));
   if (const char* text = std::getenv("INFER_VULKAN_MEMORY"); text && *text) {
     const auto bytes = ParseInt(text);
     if (!bytes || *bytes < 0)

@@ -10,6 +10,7 @@ KernelList ElementwiseKernels(const Facts& facts);   ///< functions of one, two,
 KernelList ChainKernels(const Facts& facts);         ///< several of these as one dispatch
 KernelList MoveKernels(const Facts& facts);          ///< views, Transpose, Slice, Concat, Pad, ...
 KernelList GatherKernels(const Facts& facts);        ///< Gather by indices of the run
+KernelList HalfKernels(const Facts& facts);          ///< products in f16 (Compute::kF16)
 KernelList MatMulKernels(const Facts& facts);        ///< MatMul, Gemm
 KernelList MatMulBitsKernels(const Facts& facts);    ///< products with weights of few bits
 KernelList ConvKernels(const Facts& facts);          ///< Conv, ConvTranspose

@@ -7,7 +7,7 @@
 #include "lib/support/strings.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
-#include "runtime/vulkan/kernels/walk.h"
+#include "runtime/vulkan/kernels/product.h"
 
 namespace infer::vulkan {
 namespace {
@@ -19,61 +19,6 @@ std::string RefuseMatMul(const StepCall& call, const DeviceFacts&) {
   if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;
   const auto tail = TailOf(call, !call.main().input(2));
   return tail.ok() ? "" : tail.status().message();
-}
-
-/// A product as shaders/matmul.comp takes it, but for tiles.
-struct Product {
-  int64_t m = 1, n = 1, k = 1;
-  int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
-  Dims batch = {1, 1}, a_batch = {0, 0}, b_batch = {0, 0};
-  int64_t bias_row = 0, bias_column = 0;
-  float alpha = 1, beta = 1;
-  int64_t batches() const { return batch[0] * batch[1]; }
-};
-
-/// Rows of a product without a batch of weights are one matrix.
-Result<Product> OfMatMul(const Dims& a_dims, const Dims& b_dims) {
-  Dims a = a_dims, b = b_dims;
-  if (a.empty() || b.empty()) return Unsupported("an operand is a scalar");
-  if (a.size() == 1) a.insert(a.begin(), 1);
-  if (b.size() == 1) b.push_back(1);
-  if (b.size() == 2) a = {NumElements(a) / a.back(), a.back()};
-  Product p;
-  p.m = a[a.size() - 2];
-  p.k = a.back();
-  p.n = b.back();
-  p.a_row = p.k;
-  p.a_column = 1;
-  p.b_row = p.n;
-  p.b_column = 1;
-  const Dims a_lead(a.begin(), a.end() - 2), b_lead(b.begin(), b.end() - 2);
-  INFER_ASSIGN(const Dims lead, Broadcast(a_lead, b_lead));
-  const Walk w = BroadcastWalk(lead, {a_lead, b_lead});
-  if (w.dims.size() > 2) return Unsupported("more than two batch axes that are not one");
-  const size_t skipped = 2 - w.dims.size();
-  for (size_t d = 0; d < w.dims.size(); ++d) {
-    p.batch[skipped + d] = w.dims[d];
-    p.a_batch[skipped + d] = w.strides[0][d] * p.m * p.k;
-    p.b_batch[skipped + d] = w.strides[1][d] * p.k * p.n;
-  }
-  return p;
-}
-
-Result<Product> OfGemm(const Node& node, const Dims& a, const Dims& b) {
-  Product p;
-  const bool trans_a = node.Attr<int64_t>("transA") != 0,
-             trans_b = node.Attr<int64_t>("transB") != 0;
-  if (a.size() != 2 || b.size() != 2) return Unsupported("operands of other ranks than two");
-  p.m = a[trans_a ? 1 : 0];
-  p.k = a[trans_a ? 0 : 1];
-  p.n = b[trans_b ? 0 : 1];
-  p.a_row = trans_a ? 1 : a[1];
-  p.a_column = trans_a ? a[1] : 1;
-  p.b_row = trans_b ? 1 : b[1];
-  p.b_column = trans_b ? b[1] : 1;
-  p.alpha = node.Attr<float>("alpha");
-  p.beta = node.Attr<float>("beta");
-  return p;
 }
 
 class MatMulKernel final : public Kernel {
@@ -90,7 +35,7 @@ class MatMulKernel final : public Kernel {
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     const Dims &a = in[static_cast<size_t>(a_)].dims, &b = in[static_cast<size_t>(b_)].dims;
-    INFER_ASSIGN(Product p, TakesBias(node_) ? OfGemm(node_, a, b) : OfMatMul(a, b));
+    INFER_ASSIGN(Product p, ProductOf(node_, a, b));
     if (p.batches() * p.m * p.n != NumElements(out[0].dims)) return Unsupported("extents");
     const int bias = c_ >= 0 ? c_ : tail_.bias;
     if (bias >= 0) {

@@ -17,6 +17,8 @@ struct DeviceFacts {
   int64_t max_iterations = INT64_MAX;  ///< of all loops of an invocation
   bool int8 = true, int16 = true, subgroup = true;
   int64_t max_invocations = 128;  ///< of a workgroup
+  int64_t shared_bytes = 16384;   ///< of a workgroup
+  bool matrix = false;            ///< cooperative matrices: feature `matrix`
   /// Workgroups that keep the device busy: products of fewer are split along their common axis.
   int64_t busy_groups = 1;
 };

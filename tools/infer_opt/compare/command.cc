@@ -42,7 +42,7 @@ class CompareCommand : public Command {
            "  infer-opt compare model.onnx --against ort --python venv/bin/python\n"
            "\n"
            "Without a gate that of a rewrite holds: --max-error 0.001 (level 2: f16 0.005, bf16 "
-           "and --compute bf16 0.04), all but floats equal.\n";
+           "0.04; --compute f16 0.005, bf16 0.04), all but floats equal.\n";
   }
   void Declare(Options& o) override {
     o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference or --against",
@@ -159,7 +159,7 @@ class CompareCommand : public Command {
   /// Level 2 rounds halves where values leave a chain, the golden run after every operator: ten
   /// units of their rounding, as for peers.
   double Tolerance(const Graph& g) const {
-    if (device_.computes() == Compute::kBF16) return kBf16Tolerance;
+    if (device_.computes() != Compute::kF32) return ToleranceOf(device_.computes());
     return device_.level >= 2 ? RewriteTolerance(g) : kRewriteTolerance;
   }
 
