@@ -112,6 +112,24 @@ TEST(ServedModel, WhatIsAbandonedIsNotHeardOfAgain) {
   EXPECT_EQ(Drive(*served, {.duration_s = 0, .min_queries = 5})->answered, 5);
 }
 
+TEST(ServedModel, AnswersHandOverTheNextQuery) {
+  const auto served = Served({.engine = true}, SourceOf(engine::kRowsModel));
+  std::atomic<int64_t> more = 100;
+  ASSERT_TRUE(served->FollowAnswers(
+      [&] { return more < 103 ? std::optional<int64_t>(more++) : std::nullopt; }, 1));
+  served->Submit(0, 1);
+  std::vector<int64_t> ids;
+  // This thread hands over nothing else, and is woken when the last was not followed.
+  while (ids.size() < 4)
+    for (const Done& d : served->Wait(served->NowMs() + 1e5)) ids.push_back(d.id);
+  EXPECT_THAT(ids, ::testing::ElementsAre(0, 100, 101, 102));
+  const LoadResult r =
+      *Drive(*served, {.concurrency = 3, .duration_s = 100, .max_queries = 200, .drain_s = 100});
+  EXPECT_EQ(r.issued, 200);
+  EXPECT_EQ(r.answered, 200);
+  EXPECT_EQ(r.ended, "max queries");
+}
+
 TEST(ServedModel, PlannedFaultsAreAnswersAndAreCounted) {
   const auto served = Served({.engine = true, .faults = {"run:fail:10%", "bind:throw:0.1"}},
                              SourceOf(engine::kRowsModel));

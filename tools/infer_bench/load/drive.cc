@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <unordered_map>
 
 namespace infer::bench {
@@ -36,6 +37,57 @@ class Schedule {
   Random random_;
 };
 
+/// Queries that are not answered, and how many came. Of the driver's thread and, where answers hand
+/// over the next query, of the engine's.
+class InFlight {
+ public:
+  /// The id of another query that is due then.
+  int64_t Begin(double due_ms) {
+    const std::lock_guard lock(mutex_);
+    due_ms_[issued_] = due_ms;
+    return issued_++;
+  }
+  /// The same, of the moment `now_ms`, unless no more shall come; `ended` is given how many came.
+  template <typename Ended>
+  std::optional<int64_t> Follow(double now_ms, const Ended& ended) {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || ended(issued_)) return std::nullopt;
+    due_ms_[issued_] = now_ms;
+    return issued_++;
+  }
+  void Close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  /// When it was due.
+  double DueOf(int64_t id) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = due_ms_.find(id);
+    INFER_CHECK(it != due_ms_.end());
+    return it->second;
+  }
+  void End(int64_t id) {
+    const std::lock_guard lock(mutex_);
+    due_ms_.erase(id);
+  }
+  int64_t issued() const {
+    const std::lock_guard lock(mutex_);
+    return issued_;
+  }
+  int64_t size() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(due_ms_.size());
+  }
+  /// Pre: nothing begins or ends any more.
+  const std::unordered_map<int64_t, double>& all() const { return due_ms_; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<int64_t, double> due_ms_;
+  int64_t issued_ = 0;
+  bool closed_ = false;
+};
+
 class Driver {
  public:
   Driver(Engine& engine, const LoadOptions& options)
@@ -50,12 +102,20 @@ class Driver {
            .service = Latencies(o_.keep),
            .lag = Latencies(o_.keep)} {}
 
+  ~Driver() { EndFollowing(); }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
   Result<LoadResult> Run() {
     INFER_TRY(Issue());
     const double end_ms = engine_.NowMs();
+    EndFollowing();
+    // What was answered without waking this thread.
+    if (follows_) INFER_TRY(Take(engine_.Wait(end_ms)));
+    r_.issued = in_flight_->issued();
     r_.seconds = (end_ms - start_ms_) / 1e3;
     r_.answered_in_time = r_.answered;
-    r_.backlog = static_cast<int64_t>(in_flight_.size());
+    r_.backlog = in_flight_->size();
     INFER_TRY(Drain(end_ms));
     CountUnanswered();
     r_.total_seconds = (engine_.NowMs() - start_ms_) / 1e3;
@@ -70,23 +130,44 @@ class Driver {
  private:
   bool open() const { return o_.arrivals != Arrivals::kClosed; }
 
-  /// "" while queries come. Behind the duration an open loop still owes those that were due before.
-  std::string Ended(double now_ms) const {
-    const double due_ms = open() ? std::min(now_ms, schedule_.next_ms()) : now_ms;
-    if (o_.stop.stop_requested()) return "stopped";
-    if (o_.max_queries > 0 && r_.issued >= o_.max_queries) return "max queries";
-    if (due_ms >= enough_ms_ && r_.issued >= o_.min_queries) return "duration";
-    if (due_ms >= most_ms_) return "max duration";
+  /// Behind the first queries of a closed loop: as many are in flight as shall be.
+  void BeginFollowing() {
+    follows_ = engine_.FollowAnswers(
+        [in_flight = in_flight_, &engine = engine_, o = o_, start_ms = start_ms_] {
+          const double now_ms = engine.NowMs();
+          return in_flight->Follow(
+              now_ms, [&](int64_t issued) { return !Ended(o, start_ms, now_ms, issued).empty(); });
+        },
+        o_.samples_per_query);
+  }
+  void EndFollowing() {
+    in_flight_->Close();
+    if (follows_) engine_.FollowAnswers({}, 0);
+  }
+
+  /// "" while queries come: those of an open loop that were due before, or `issued` of a closed
+  /// one. Asked by any thread.
+  static std::string Ended(const LoadOptions& o, double start_ms, double due_ms, int64_t issued) {
+    if (o.stop.stop_requested()) return "stopped";
+    if (o.max_queries > 0 && issued >= o.max_queries) return "max queries";
+    if (due_ms >= start_ms + 1e3 * o.duration_s && issued >= o.min_queries) return "duration";
+    if (due_ms >= start_ms + 1e3 * o.max_duration_s) return "max duration";
     return "";
+  }
+  std::string Ended(double now_ms) const {
+    // Behind the duration an open loop still owes those that were due before.
+    const double due_ms = open() ? std::min(now_ms, schedule_.next_ms()) : now_ms;
+    return Ended(o_, start_ms_, due_ms, in_flight_->issued());
   }
 
   void Submit(double due_ms, double now_ms) {
-    const int64_t id = r_.issued++;
-    in_flight_[id] = due_ms;
+    const int64_t id = in_flight_->Begin(due_ms);
     engine_.Submit(id, o_.samples_per_query);
     if (open()) r_.lag.Add(due_ms - start_ms_, now_ms - due_ms);
-    const auto queued = static_cast<int64_t>(in_flight_.size()) - engine_.lanes();
-    r_.queue_max = std::max(r_.queue_max, queued);
+    // Where answers are followed, some of those that are counted have ended.
+    const int64_t in_flight =
+        follows_ ? std::min(in_flight_->size(), o_.concurrency) : in_flight_->size();
+    r_.queue_max = std::max(r_.queue_max, in_flight - engine_.lanes());
   }
 
   Status Issue() {
@@ -101,9 +182,12 @@ class Driver {
         wake_ms = now_ms;  // only a look: answers must not pile up
       } else if (open()) {
         wake_ms = std::min(wake_ms, schedule_.next_ms());
-      } else if (static_cast<int64_t>(in_flight_.size()) < o_.concurrency) {
+      } else if (in_flight_->size() < o_.concurrency) {
         Submit(now_ms, now_ms);
         continue;
+      } else if (!asked_) {
+        asked_ = true;
+        BeginFollowing();
       }
       wake_ms = std::min(wake_ms, now_ms < enough_ms_ ? enough_ms_ : most_ms_);
       INFER_TRY(Take(engine_.Wait(wake_ms)));
@@ -114,7 +198,7 @@ class Driver {
 
   Status Drain(double end_ms) {
     const double until_ms = r_.interrupted ? end_ms : end_ms + 1e3 * o_.drain_s;
-    while (!in_flight_.empty()) {
+    while (in_flight_->size() > 0) {
       const double now_ms = engine_.NowMs();
       if (now_ms >= until_ms) break;
       INFER_TRY(Take(engine_.Wait(std::min(until_ms, now_ms + kLookMs))));
@@ -127,12 +211,10 @@ class Driver {
 
   Status Take(std::vector<Done> done) {
     for (Done& d : done) {
-      const auto it = in_flight_.find(d.id);
-      INFER_CHECK(it != in_flight_.end());
-      const double due_ms = it->second;
+      const double due_ms = in_flight_->DueOf(d.id);
       // A run that a stop cut short was not answered.
       if (d.status.code() == Code::kCancelled && o_.stop.stop_requested()) continue;
-      in_flight_.erase(it);
+      in_flight_->End(d.id);
       INFER_TRY(std::move(d.status));
       ++r_.answered;
       const double at_ms = due_ms - start_ms_;
@@ -147,11 +229,11 @@ class Driver {
   /// What was not answered took at least its age. One that is younger than most answers says
   /// nothing yet and is counted apart only.
   void CountUnanswered() {
-    r_.unanswered = static_cast<int64_t>(in_flight_.size());
-    if (in_flight_.empty()) return;
+    r_.unanswered = in_flight_->size();
+    if (r_.unanswered == 0) return;
     const double now_ms = engine_.NowMs(), median_ms = r_.latency.Quantile(0.5);
     engine_.Abandon();
-    for (const auto& [id, due_ms] : in_flight_) {
+    for (const auto& [id, due_ms] : in_flight_->all()) {
       const double age_ms = now_ms - due_ms;
       r_.oldest_unanswered_ms = std::max(r_.oldest_unanswered_ms, age_ms);
       if (age_ms > median_ms) r_.latency.Add(due_ms - start_ms_, age_ms);
@@ -163,7 +245,8 @@ class Driver {
   double start_ms_, enough_ms_, most_ms_;
   Schedule schedule_;
   LoadResult r_;
-  std::unordered_map<int64_t, double> in_flight_;  // id to the moment at which it was due
+  const std::shared_ptr<InFlight> in_flight_ = std::make_shared<InFlight>();
+  bool asked_ = false, follows_ = false;  // whether answers hand over the next query
 };
 
 }  // namespace

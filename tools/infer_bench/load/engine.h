@@ -2,6 +2,8 @@
 /// What a load is put on. The engine owns the clock, so that a simulated one answers in no time; a
 /// server that completes requests out of order fits, too.
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "lib/support/status.h"
@@ -27,6 +29,12 @@ class Engine {
   virtual void Submit(int64_t id, int64_t samples) = 0;
   /// What was answered since the last call; waits for an answer, at most until `until_ms`.
   virtual std::vector<Done> Wait(double until_ms) = 0;
+  /// Of a closed loop: the thread that answers a query hands over the next itself, of so many
+  /// samples, as long as `next` gives it an id, and Wait() is woken for no such answer. So the
+  /// thread that drives the load takes no core from the engine. False: the engine does not do it.
+  /// A query that failed is not followed. An empty `next` ends it.
+  using NextFn = std::function<std::optional<int64_t>()>;
+  virtual bool FollowAnswers(NextFn /*next*/, int64_t /*samples*/) { return false; }
   /// Gives up what was submitted and not answered; nothing of it is heard of again.
   virtual void Abandon() = 0;
 };

@@ -244,21 +244,36 @@ engine::Request ServedModel::NextRequest(Priority priority) {
   return r;
 }
 
-void ServedModel::Submit(int64_t id, int64_t samples) {
-  const auto query = std::make_shared<Query>();
-  query->done.id = id;
-  query->open = (samples + batch_ - 1) / batch_;
-  const int64_t requests = query->open;
-  {
-    const std::lock_guard lock(mutex_);
-    open_ += requests;
-  }
-  for (int64_t i = 0; i < requests; ++i) {
-    const Priority priority = Draw();
-    engine_->Submit(NextRequest(priority), [this, query, priority, at = NowMs()](Outcome o) {
+ServedModel::Requests ServedModel::Begin(int64_t id, int64_t samples) {
+  Requests begun{.query = std::make_shared<Query>()};
+  begun.query->done.id = id;
+  begun.query->open = (samples + batch_ - 1) / batch_;
+  open_ += begun.query->open;
+  for (int64_t i = 0; i < begun.query->open; ++i) begun.requests.push_back(NextRequest(Draw()));
+  return begun;
+}
+
+void ServedModel::HandOver(Requests begun) {
+  for (engine::Request& r : begun.requests) {
+    const Priority priority = r.priority;
+    engine_->Submit(std::move(r), [this, query = begun.query, priority, at = NowMs()](Outcome o) {
       Ended(query, at, priority, std::move(o));
     });
   }
+}
+
+void ServedModel::Submit(int64_t id, int64_t samples) {
+  std::unique_lock lock(mutex_);
+  Requests begun = Begin(id, samples);
+  lock.unlock();
+  HandOver(std::move(begun));
+}
+
+bool ServedModel::FollowAnswers(NextFn next, int64_t samples) {
+  const std::lock_guard lock(mutex_);
+  next_ = std::move(next);
+  next_samples_ = samples;
+  return true;
 }
 
 void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms, Priority priority,
@@ -266,7 +281,7 @@ void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms
   const double finished_ms = NowMs();
   if (o.end == State::kSucceeded)
     by_priority_[static_cast<size_t>(priority)].total_ns.Record(o.phases.total_ns);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Done& done = query->done;
   const double started_ms =
       submitted_ms + static_cast<double>(o.phases.queue_ns + o.phases.batch_ns) / kNsPerMs;
@@ -275,11 +290,19 @@ void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms
   const bool planned = faults_ && (o.end == State::kFailed || o.end == State::kRejected);
   if (done.status.ok() && !late && !planned) done.status = std::move(o.status);
   --open_;
+  std::optional<int64_t> next;
   if (--query->open == 0) {
+    if (next_ && o.end == State::kSucceeded && done.status.ok()) next = next_();
     done.finished_ms = finished_ms;
     done_.push_back(std::move(done));
   }
-  answered_.notify_one();
+  if (!next) {
+    answered_.notify_one();
+    return;
+  }
+  Requests begun = Begin(*next, next_samples_);
+  lock.unlock();
+  HandOver(std::move(begun));
 }
 
 std::vector<Done> ServedModel::Wait(double until_ms) {

@@ -58,6 +58,7 @@ class ServedModel : public Engine {
   double NowMs() override;
   void Submit(int64_t id, int64_t samples) override;
   std::vector<Done> Wait(double until_ms) override;
+  bool FollowAnswers(NextFn next, int64_t samples) override;
   void Abandon() override;
 
   /// What came before counts in no statistics. Planned faults begin.
@@ -93,6 +94,13 @@ class ServedModel : public Engine {
   std::string ModelName(const std::string& name, size_t variant) const;
   engine::Priority Draw();
   engine::Request NextRequest(engine::Priority priority);
+  /// The requests of a query, counted as open. `mutex_` is held.
+  struct Requests {
+    std::shared_ptr<Query> query;
+    std::vector<engine::Request> requests = {};
+  };
+  Requests Begin(int64_t id, int64_t samples);
+  void HandOver(Requests begun);
   void Ended(const std::shared_ptr<Query>& query, double submitted_ms, engine::Priority priority,
              engine::Outcome outcome);
   void Watch();
@@ -122,6 +130,8 @@ class ServedModel : public Engine {
   std::mutex mutex_;
   std::condition_variable answered_;
   std::vector<Done> done_;
+  NextFn next_;  // of a closed loop whose answers are followed
+  int64_t next_samples_ = 0;
   int64_t open_ = 0;                        // requests that have not ended
   std::unique_ptr<engine::Engine> engine_;  // last: its callbacks use all the others
 };
