@@ -113,6 +113,11 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
     for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, *length);
     return t;
   }
+  if (const auto most = MostLength(v, extents)) {
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      t.SetInt(i, 1 + random.Below(static_cast<uint32_t>(std::clamp<int64_t>(*most, 1, 1 << 30))));
+    return t;
+  }
   if (t.num_elements() == 1) {
     const std::set<int64_t> known = ComparedWith(v);
     if (!known.empty()) {

@@ -16,6 +16,20 @@ class LengthSearch {
     for (const auto& [name, n] : extents) numbers_.emplace(name, Dim(n));
   }
 
+  /// As MostLength.
+  std::optional<int64_t> Most(const Value& v) const {
+    std::set<const Value*> seen = {&v};
+    std::deque<const Value*> forms = {&v};
+    for (; !forms.empty(); forms.pop_front())
+      for (const Use& use : forms.front()->uses()) {
+        const Node& n = *use.user;
+        if (const auto most = MostOf(n, use.operand)) return most;
+        if (use.operand == 0 && n.output(0) && IsSame(n) && seen.insert(n.output(0)).second)
+          forms.push_back(n.output(0));
+      }
+    return std::nullopt;
+  }
+
   /// What `v` must hold, by the first reader of it, or of what follows from it, that says so.
   std::optional<int64_t> Find(const Value& v) const {
     std::set<Form> seen = {{&v, false}};
@@ -43,6 +57,32 @@ class LengthSearch {
   static bool Follows(const Node& n, size_t operand, bool summed) {
     if (n.Is("Add") || n.Is("Sub")) return summed && n.input(1 - operand)->is_constant();
     return operand == 0 && (IsCast(n) || n.Is(Trait::kView) || n.Is("ReduceSum"));
+  }
+
+  /// Whether its elements are those of its first operand.
+  static bool IsSame(const Node& n) {
+    return n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided) || n.Is("Expand");
+  }
+
+  std::optional<int64_t> MostOf(const Node& n, size_t operand) const {
+    constexpr size_t kSequenceLengths = 4;
+    if (IsRecurrentLayer(n) && operand == kSequenceLengths)
+      return Extent(n.input(0), n.AttrOr<int64_t>("layout", 0) != 0 ? 1 : 0);
+    const bool compares = n.inputs().size() == 2 && n.output(0) &&
+                          n.output(0)->dtype() == DType::kBool && !n.Is("Equal");
+    return compares && n.input(0)->dtype() != DType::kBool ? Positions(n.input(1 - operand))
+                                                           : std::nullopt;
+  }
+
+  /// How many there are, where `v` holds 0, 1, 2, ...
+  std::optional<int64_t> Positions(const Value* v) const {
+    while (v->producer() && IsSame(*v->producer())) v = v->producer()->input(0);
+    if (v->producer() && v->producer()->Is("Range")) return Extent(v, 0);
+    if (!v->is_constant() || !IsInteger(v->dtype())) return std::nullopt;
+    const Tensor& t = *v->constant();
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      if (t.IntAt(i) != i) return std::nullopt;
+    return t.num_elements() > 1 ? std::optional(t.num_elements()) : std::nullopt;
   }
 
   std::optional<int64_t> Extent(const Value* v, int axis) const {
@@ -111,6 +151,10 @@ bool IsKeepMask(const Value& v) {
     }
   }
   return false;
+}
+
+std::optional<int64_t> MostLength(const Value& v, const OpenExtents& extents) {
+  return LengthSearch(extents).Most(v);
 }
 
 std::optional<int64_t> LengthFill(const Value& v, const OpenExtents& extents) {
