@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Throughput and use of a Vulkan device by lanes (docs/vulkan.md, "Throughput"), for a GPU that is lent.
 
-usage: gpu_lanes.py [--bin DIR] [--lanes 1,2,4] [--seconds S] [--limit S] [MODEL...]
+usage: gpu_lanes.py [--bin DIR] [--lanes 1,2,4] [--seconds S] [--limit S] [--keep DIR] [MODEL...]
 
 MODEL: a model of `infer-bench zoo`, which is fused first, or a file (default: resnet50, bert-base). For each number
 of lanes one `infer-bench load --utilization --trace`; then, with the most lanes, the same without the device's clock
 (what the clock costs), with all copies on the queue of shaders, and with all on queues of their own, however small. What
-would begin with less of --limit left than the longest took is left out."""
+would begin with less of --limit left than the model's last took is left out. --keep: where reports and traces of the
+lanes go (MODEL.LANES.json, MODEL.LANES.trace.json)."""
 import argparse
 import json
 import os
@@ -48,20 +49,23 @@ def model_file(bin_dir, model, folder):
     if model.endswith(".onnx"):
         return model
     raw, fused = str(folder / "raw.onnx"), str(folder / f"{model}.onnx")
-    quiet = {"check": True, "stdout": subprocess.DEVNULL}
+    quiet = {"check": True, "capture_output": True}
     subprocess.run([str(bin_dir / "infer-bench"), "zoo", model, "-o", raw, "-q"], **quiet)
     subprocess.run([str(bin_dir / "infer-opt"), "fuse", raw, "-o", fused, "--no-verify", "-q"], **quiet)
     os.remove(raw)
     return fused
 
 
-def load(bin_dir, model, lanes, seconds, folder, timed, env):
+def load(bin_dir, model, lanes, seconds, files, timed, env, most_s):
     """One line of the table."""
-    report, trace = folder / "load.json", folder / "trace.json"
+    report, trace = files
     asked = ["--utilization", "--trace", str(trace)] if timed else []
-    done = subprocess.run([str(bin_dir / "infer-bench"), "load", model, "--device", "vulkan", "--threads", "1", "--lanes", str(lanes),
-                           "--concurrency", str(2 * lanes), "--warmup", "0.5", "--duration", str(seconds), "--keep", "0",
-                           "--json", str(report), *asked], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    command = [str(bin_dir / "infer-bench"), "load", model, "--device", "vulkan", "--threads", "1", "--lanes", str(lanes),
+               "--concurrency", str(2 * lanes), "--warmup", "0.5", "--duration", str(seconds), "--keep", "0", "--json", str(report), *asked]
+    try:
+        done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=most_s)
+    except subprocess.TimeoutExpired:
+        return f"cut off after {most_s:.0f} s"
     if done.returncode != 0:
         return f"exit {done.returncode}: {done.stderr.strip()}"
     result = json.loads(report.read_text())
@@ -84,9 +88,12 @@ def main():
     parser.add_argument("--lanes", default="1,2,4")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--limit", type=float, default=60)
+    parser.add_argument("--keep", type=pathlib.Path)
     args = parser.parse_args()
     lanes = [int(n) for n in args.lanes.split(",")]
-    start, longest = time.monotonic(), 0
+    if args.keep:
+        args.keep.mkdir(parents=True, exist_ok=True)
+    start, took = time.monotonic(), {}
     others = {"one queue": {"INFER_VULKAN_TRANSFER_QUEUES": "0"}, "small copies": {"INFER_VULKAN_TRANSFER_BYTES": "1"}}
     print(f"{'model':16} {'lanes':>5}  {'':14} {'queries/s':>9}  {'busy':>7}  {'compute':>9}  {'upload':>9}  {'download':>9}  beside shaders",
           flush=True)
@@ -98,11 +105,14 @@ def main():
         runs += [(m, lanes[-1], how, True, {**os.environ, **env}) for how, env in others.items() for m in args.models]
         for model, n, how, timed, env in runs:
             begin = time.monotonic()
-            if begin - start + longest > args.limit:
+            left = args.limit - (begin - start)
+            if left < took.get(model, max(took.values(), default=args.seconds + 1)):
                 print("left out for want of time:", pathlib.Path(model).stem, n, how)
                 continue
-            line = load(args.bin, files[model], n, args.seconds, folder, timed, env)
-            longest = max(longest, time.monotonic() - begin)
+            kept = args.keep / f"{pathlib.Path(model).stem}.{n}" if args.keep and timed and not how else folder / "load"
+            written = [kept.with_name(kept.name + end) for end in (".json", ".trace.json")]
+            line = load(args.bin, files[model], n, args.seconds, written, timed, env, left + 10)
+            took[model] = time.monotonic() - begin
             print(f"{pathlib.Path(model).stem:16} {n:5}  {how:14} {line}", flush=True)
     print(f"{time.monotonic() - start:.0f} s in all")
 

@@ -195,7 +195,7 @@ Result<ActivityWriter::Slot> ActivityWriter::NewSlot(QueueKind queue) {
 }
 
 Result<ActivityWriter::Around> ActivityWriter::Next(QueueKind queue, uint64_t value) {
-  if (!log_->is_on_.load(std::memory_order_relaxed)) return Around();
+  if (!log_->is_on_.load(std::memory_order_acquire)) return Around();
   if (gpu_->tick_bits(queue) == 0) {
     ++log_->untimed_;
     return Around();
