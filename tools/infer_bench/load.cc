@@ -146,9 +146,9 @@ class LoadCommand : public Command {
     INFER_ASSIGN(LoadResult r, Drive(*target.engine, load));
     context.Print(LoadTable(r));
     if (!device) return r;
-    INFER_ASSIGN(DeviceActivity activity, device->TakeActivity());
+    INFER_ASSIGN(const DeviceActivity activity, device->TakeActivity());
     INFER_ASSIGN(report_["device"],
-                 use_.Show(context, target.session.path, device->name(), std::move(activity)));
+                 use_.Show(context, target.session.path, device->name(), activity));
     return r;
   }
 
