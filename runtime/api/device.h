@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -108,6 +109,25 @@ class Encoder {
   virtual CommandInfo commands() const { return {}; }
 };
 
+/// One submission's time on a queue of the device.
+struct DeviceSpan {
+  int encoder = 0;  ///< whose it was, counted as they were made
+  int queue = 0;    ///< of DeviceActivity::queues
+  /// From when its commands could begin until all had ended, by the device's clock. On one queue,
+  /// and for one encoder, in the order in which they were handed over.
+  double begin_ms = 0, end_ms = 0;
+};
+
+/// What a device did, in ms since StartActivity, by the host's clock.
+struct DeviceActivity {
+  std::vector<std::string> queues;  ///< "compute", "upload", "download"
+  std::vector<DeviceSpan> spans;    ///< of each encoder in its order
+  double window_ms = 0;             ///< that was looked at
+  /// Submissions in it that no clock timed, and those that came when there was no more room, which
+  /// ended the window.
+  int64_t untimed = 0, dropped = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -117,6 +137,12 @@ class Device {
   virtual Result<std::unique_ptr<Encoder>> NewEncoder() = 0;
   /// ResourceExhausted with figures where so many bytes more cannot be had; allocates nothing.
   virtual Status CheckRoom(int64_t /*bytes*/) const { return {}; }
+  /// From here on it is written down when the submissions of all encoders run, which costs each
+  /// some microseconds and makes none wait for another. Nothing may be under way. Unsupported where
+  /// there is no clock.
+  virtual Status StartActivity() { return Unsupported("the device has no clock"); }
+  /// Ends it. Submissions that are under way are left out.
+  virtual Result<DeviceActivity> TakeActivity() { return DeviceActivity(); }
 };
 
 }  // namespace infer

@@ -197,6 +197,8 @@ class Program {
   virtual Result<std::unique_ptr<RunContext>> NewContext() const = 0;
   /// nullopt where nothing runs on shaders.
   virtual std::optional<PipelineInfo> pipelines() const { return std::nullopt; }
+  /// On which steps run; nullptr where all run on host memory.
+  virtual Device* device() const { return nullptr; }
 };
 
 class Backend {

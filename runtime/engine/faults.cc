@@ -84,6 +84,7 @@ class FaultyProgram final : public Program {
     return real_->CostsFor(dims);
   }
   std::optional<PipelineInfo> pipelines() const override { return real_->pipelines(); }
+  Device* device() const override { return real_->device(); }
   Result<std::unique_ptr<RunContext>> NewContext() const override {
     INFER_TRY(injector_->Visit(FaultSite::kLoad));
     INFER_ASSIGN(auto real, real_->NewContext());

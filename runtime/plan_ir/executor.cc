@@ -167,8 +167,10 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
     bound->plain.push_back(plain ? plan->code[l].get() : nullptr);
   }
   bound->args.resize(frame.args.size());
-  bound->alone = std::all_of(frame.launches.begin(), frame.launches.end(),
-                             [](const PlannedLaunch& l) { return l.alone; });
+  // What the device runs is handed over by the calling thread: runs beside it need no lanes of it.
+  bound->alone = true;
+  for (size_t l = 0; l < frame.launches.size(); ++l)
+    bound->alone &= frame.launches[l].alone || (frame.uses_device && IsCommand(*plan, l));
   if (frame.uses_device) INFER_TRY(BindDevice(*plan, *bound));
   bound->plan = std::move(plan);
   if (bound->plan->frame->uses_device) FindSegments(*bound);

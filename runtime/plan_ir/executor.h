@@ -100,6 +100,8 @@ class Executor final : public PlanContext {
   /// A copy between the memory spaces, or a launch of the device, behind what was recorded.
   Status Record(size_t index);
   bool IsOnDevice(const PlannedLaunch& launch) const;
+  /// Launch `l` of the plan is a command for the device, whatever the run brings.
+  bool IsCommand(const ShapePlan& plan, size_t l) const;
   Status MakeEncoder();
   /// What Record was given for the launch.
   std::span<const BufferView> DeviceArgs(size_t index);

@@ -55,7 +55,7 @@ class ExecutorProgram final : public PlanProgram,
   /// The backend whose kernels work on host memory.
   const PlanBackend& host() const { return *parts_.backends.back(); }
   /// nullptr where all steps run on host memory.
-  Device* device() const { return parts_.backends.front()->device(); }
+  Device* device() const override { return parts_.backends.front()->device(); }
   const BodyPrograms& bodies() const { return parts_.bodies; }
   bool HasPlan(std::span<const Dims> input_dims) const {
     return cache_.Find(input_dims) != nullptr;

@@ -21,15 +21,19 @@ CommandInfo Executor::commands() const {
   return all;
 }
 
+bool Executor::IsCommand(const ShapePlan& plan, size_t l) const {
+  const PlannedLaunch& launch = plan.frame->launches[l];
+  return launch.crosses ||
+         (plan.code[l] && !launch.is_late && launch.watch < 0 && IsOnDevice(launch));
+}
+
 void Executor::FindSegments(Bound& bound) const {
   const ShapePlan& plan = *bound.plan;
   const auto space_of = [&](int b) { return plan.buffers[static_cast<size_t>(b)].space; };
   Segment* open = nullptr;
   for (size_t l = 0; l < plan.frame->launches.size(); ++l) {
     const PlannedLaunch& launch = plan.frame->launches[l];
-    const bool is_command = launch.crosses || (plan.code[l] && !launch.is_late &&
-                                               launch.watch < 0 && IsOnDevice(launch));
-    if (!is_command) {
+    if (!IsCommand(plan, l)) {
       open = nullptr;
       continue;
     }

@@ -26,6 +26,8 @@ class VulkanDevice final : public Device {
     return vulkan::VulkanEncoder::Make(parts_);
   }
   Status CheckRoom(int64_t bytes) const override { return parts_->allocator->CheckRoom(bytes); }
+  Status StartActivity() override { return parts_->activity->Start(); }
+  Result<DeviceActivity> TakeActivity() override { return parts_->activity->Take(); }
 
  private:
   std::shared_ptr<DeviceParts> parts_;

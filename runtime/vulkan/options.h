@@ -43,6 +43,8 @@ struct VulkanOptions {
   /// Copies between host and device of so many bytes go to a queue for transfers, where there is
   /// one. Fewer are not worth the way from queue to queue.
   int64_t transfer_bytes = int64_t{256} << 10;
+  /// Queues for transfers that are used at most. Of one, uploads have it.
+  uint32_t transfer_queues = 2;
   /// Convolutions by subgroups on GPUs, too, where shared memory is the faster way: for tests.
   bool subgroups_anywhere = false;
   /// The folder that keeps what the driver made of our shaders; "": none.
@@ -57,7 +59,8 @@ struct VulkanOptions {
 
 /// INFER_VULKAN_DISABLE, INFER_VULKAN_ENABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
 /// INFER_VULKAN_BUFFER (bytes), INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number),
-/// INFER_VULKAN_PRETEND=discrete (then all copies go to the queue for transfers),
+/// INFER_VULKAN_PRETEND=discrete (then all copies go to the queues for transfers),
+/// INFER_VULKAN_TRANSFER_BYTES (bytes) and INFER_VULKAN_TRANSFER_QUEUES (0 to 2),
 /// INFER_VULKAN_CACHE (a folder; "": none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it
 /// is not set), INFER_VULKAN_VALIDATE=1 (messages go to stderr). InvalidArgument for anything that
 /// cannot be read.

@@ -3,11 +3,15 @@
 import json
 import os
 import pathlib
+import sys
 import tempfile
 import unittest
 
 import small_model
-from tool_test_case import CliTestCase, MODEL
+from tool_test_case import SOURCE, CliTestCase, MODEL, validate
+
+sys.path.insert(0, str(pathlib.Path(SOURCE) / "tools/ci"))
+import gpu_lanes  # noqa: E402
 
 os.environ["INFER_VULKAN_CACHE"] = ""  # nothing in the user's folder
 QUIET = {**os.environ, "LP_NUM_THREADS": "0"}  # dispatches of few numbers are not worth a driver's threads
@@ -61,6 +65,37 @@ class Vulkan(CliTestCase):
         self.assertIn("device", [e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"])
         self.assertTrue(any(e["ph"] == "X" and e["tid"] == 2 for e in events))
 
+    def test_a_load_tells_how_busy_the_device_is(self):
+        trace, many = str(self.dir / "lanes.json"), ["--set", "batch=1", "--warmup", "0", "--duration", "0.3", "--min-queries", "8"]
+        lanes = ["--device", "vulkan", "--threads", "1", "--lanes", "2", "--concurrency", "4"]
+        for pretend, queues in (("", ["compute"]), ("discrete", ["compute", "upload", "download"])):
+            with self.subTest(pretend=pretend):
+                report = str(self.dir / "load.json")
+                out = self.expect(0, "infer-bench", "load", self.SMALL, *many, *lanes, "--utilization", "--trace", trace, "--json", report,
+                                  env={**QUIET, "INFER_VULKAN_PRETEND": pretend}).stdout
+                self.assertIn("device busy", out)
+                with open(report) as f:
+                    report = json.load(f)
+                validate(report)
+                use = report["device"]
+                self.assertEqual([q["queue"] for q in use["queues"]], queues)
+                self.assertEqual((use["lanes"], use["untimed"], use["dropped"]), (2, 0, 0))
+                # Each query has each of its submissions once.
+                for q in use["queues"]:
+                    self.assertGreaterEqual(q["submissions"], report["result"]["answered"])
+                    self.assertGreater(q["busy_ms"], 0)
+                self.assertLessEqual(use["utilization"], 1)
+                with open(trace) as f:
+                    text = f.read()
+                spans = [e for e in json.loads(text)["traceEvents"] if e["ph"] == "X"]
+                self.assertEqual(len(spans), sum(q["submissions"] for q in use["queues"]))
+                self.assertEqual({e["args"]["lane"] for e in spans}, {0, 1})
+                transfers, both = gpu_lanes.overlapped(text)
+                self.assertAlmostEqual(transfers, use["transfer_ms"], delta=1e-3 * use["window_ms"])
+                self.assertAlmostEqual(both, use["overlapped_ms"], delta=1e-3 * use["window_ms"])
+        for args in (lanes + ["--curve", "--utilization"], ["--device", "cpu", "--utilization"]):
+            self.assertIn("--utilization", self.expect(2, "infer-bench", "load", self.SMALL, *many, *args, env=QUIET).stderr)
+
     def test_pipelines_are_kept_from_one_start_to_the_next(self):
         folder = str(self.dir / "kept")
         args = ["infer-bench", "run", self.SMALL, "--set", "batch=1", "--warmup", "0", "--runs", "2", "--cold", "2", "--json"]
@@ -99,7 +134,8 @@ class Vulkan(CliTestCase):
         for device in ("vulkan:", "vulkan:x", "vulkan:-1", "vulkan0"):
             self.expect(2, "infer-opt", "run", self.SMALL, "--device", device)
         for name, value in (("INFER_VULKAN_DISABLE", "abacus"), ("INFER_VULKAN_ENABLE", "abacus"), ("INFER_VULKAN_MEMORY", "much"),
-                            ("INFER_VULKAN_STAGE_ALL", "yes"), ("INFER_VULKAN_VALIDATE", "2"), ("INFER_VULKAN_BUFFER", "0")):
+                            ("INFER_VULKAN_STAGE_ALL", "yes"), ("INFER_VULKAN_VALIDATE", "2"), ("INFER_VULKAN_BUFFER", "0"),
+                            ("INFER_VULKAN_TRANSFER_BYTES", "0"), ("INFER_VULKAN_TRANSFER_QUEUES", "3")):
             said = self.expect(2, "infer-opt", "run", self.SMALL, "--device", "vulkan", env={**QUIET, name: value}).stderr
             self.assertIn(name, said)
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # tools/ci/gpu.sh [BIN] [SECONDS]: the Vulkan backend on a GPU, from built programs alone (BIN, by default
 # build/release/bin): the device, its tests for at most SECONDS (120) side by side, then latencies of the
-# zoo, fused, in f32 and by --compute f16, at batch 1 and 16. Nothing is installed; a GPU's driver compiles each
-# pipeline in 0.1 to 1 s, which is what the tests wait for. Ends with 1 if a test failed; tests that were
+# zoo, fused, in f32 and by --compute f16, at batch 1 and 16, then throughput and use of the device by lanes (traces in
+# $OUT, if it is set). Nothing is installed; a GPU's driver compiles each pipeline in 0.1 to 1 s, which is
+# what the tests wait for. Ends with 1 if a test failed; tests that were
 # cut off by the time are counted.
 set -euo pipefail
 bin=${1:-build/release/bin} seconds=${2:-120}
@@ -42,4 +43,5 @@ for model in resnet18 resnet50 mobilenetv2 squeezenet1.1 bert-base vit-b16; do
     rm -f "$work"/*.onnx
   done
 done
+python3 "$(dirname "$0")/gpu_lanes.py" --bin "$bin" ${OUT:+--keep "$OUT"} || true
 exit $((failed > 0))

@@ -9,6 +9,7 @@
 #include "tools/common/signals.h"
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/load/curve.h"
+#include "tools/infer_bench/load/device_use.h"
 #include "tools/infer_bench/load/scenario.h"
 #include "tools/infer_bench/load/setup.h"
 #include "tools/infer_bench/page/page.h"
@@ -30,7 +31,9 @@ class LoadCommand : public Command {
            "  infer-bench load model.onnx --threads 1 --rate 50 --duration 30 --json load.json\n"
            "  infer-bench load model.onnx --threads 1 --curve\n"
            "  infer-bench load model.onnx --threads 1 --concurrency 16 --engine --max-batch 8\n"
-           "  infer-bench load model.onnx --scenario server --rate 50 --target-latency 80\n";
+           "  infer-bench load model.onnx --scenario server --rate 50 --target-latency 80\n"
+           "  infer-bench load model.onnx --device vulkan --lanes 4 --concurrency 8 --utilization "
+           "--trace lanes.json\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "ONNX model", true, PathUse::kRead);
@@ -54,6 +57,7 @@ class LoadCommand : public Command {
     o.Value("--target-latency", &target_ms_, "server: ms that the percentile must not exceed");
     o.Value("--percentile", &percentile_, "Of the scenario; 0: as its rules say");
     o.Value("--samples-per-query", &samples_, "Of the scenario; 0: as its rules say");
+    use_.Declare(o);
     html_.Declare(o);
   }
 
@@ -71,11 +75,17 @@ class LoadCommand : public Command {
     INFER_ASSIGN(
         LoadTarget target,
         OpenTarget(context, path_, setup_, one_at_a_time ? load_.concurrency : int64_t{1} << 30));
+    if (use_.wanted() && !target.session.program->device())
+      return InvalidArgument(
+          "--utilization and --trace: nothing of the model runs on a device with a clock of its "
+          "own "
+          "(--device vulkan)");
     report_ = NewReport(context, "infer-bench/load@1");
     report_["environment"] = ToJson(environment);
     report_["target"] = TargetJson(target, setup_);
     report_["settings"] = SettingsJson(load_);
-    for (const char* part : {"result", "capacity", "curve", "scenario", "watch", "engine"})
+    for (const char* part :
+         {"result", "capacity", "curve", "scenario", "device", "watch", "engine"})
       report_[part] = nullptr;
     KeepLastWords(context);
     const MachineWatch watch;
@@ -109,6 +119,10 @@ class LoadCommand : public Command {
       return InvalidArgument(Cat("--scenario ", scenario_, " has no --rate"));
     if (!scenario_.empty() && arrivals_ == "uniform")
       return InvalidArgument("--scenario: arrivals are Poisson's");
+    if (curve_ && use_.wanted())
+      return InvalidArgument("--utilization and --trace look at one load: no --curve");
+    if (use_.wanted() && !setup_.serve.route.empty())
+      return InvalidArgument("--utilization and --trace look at one program: no --route");
     if (percentile_ >= 100) return InvalidArgument("--percentile: below 100");
     return {};
   }
@@ -119,11 +133,23 @@ class LoadCommand : public Command {
     if (min_queries_ > 0) load_.min_queries = min_queries_;
     report_["settings"] = SettingsJson(load_);
     context.Step("load");
-    INFER_ASSIGN(const LoadResult r, Drive(*target.engine, load_));
+    INFER_ASSIGN(const LoadResult r, DriveWatched(context, target, load_));
     report_["result"] = ToJson(r, true);
-    context.Print(LoadTable(r));
     WarnOfLag(context, r);
     return kExitOk;
+  }
+
+  /// The load that the report is about, with what the device did beside it.
+  Result<LoadResult> DriveWatched(Context& context, LoadTarget& target, const LoadOptions& load) {
+    Device* const device = use_.wanted() ? target.session.program->device() : nullptr;
+    if (device) INFER_TRY(device->StartActivity());
+    INFER_ASSIGN(LoadResult r, Drive(*target.engine, load));
+    context.Print(LoadTable(r));
+    if (!device) return r;
+    INFER_ASSIGN(const DeviceActivity activity, device->TakeActivity());
+    INFER_ASSIGN(report_["device"],
+                 use_.Show(context, target.session.path, device->name(), activity));
+    return r;
   }
 
   /// What the generator itself adds is no figure of the engine.
@@ -219,7 +245,7 @@ class LoadCommand : public Command {
                        " s"));
     report_["settings"] = SettingsJson(load);
     context.Step("load");
-    INFER_ASSIGN(const LoadResult r, Drive(*target.engine, load));
+    INFER_ASSIGN(const LoadResult r, DriveWatched(context, target, load));
     const ScenarioVerdict v = Judge(rules, load, r);
     const std::vector<std::string> deviations = Deviations(rules);
     report_["result"] = ToJson(r, true);
@@ -242,7 +268,6 @@ class LoadCommand : public Command {
         {"min_queries_met", v.min_queries_met},
         {"early_stopping_met", v.early_stopping_met},
         {"target_met", v.target_met}};
-    context.Print(LoadTable(r));
     context.Print(Cat(scenario_, ": ", v.valid() ? "VALID" : "INVALID", ", ", v.metric, ": ",
                       v.value ? Rounded(*v.value, 5) : "-", "\n"));
     for (const std::string& reason : v.reasons) context.Print(Cat("  ", reason, "\n"));
@@ -272,6 +297,7 @@ class LoadCommand : public Command {
   double capacity_s_ = 3;
   std::string scenario_;
   double target_ms_ = 0, percentile_ = 0;
+  DeviceUseOptions use_;
   HtmlOption html_;
   Json report_;
 };

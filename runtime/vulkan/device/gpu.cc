@@ -43,38 +43,50 @@ Result<std::shared_ptr<Gpu>> Gpu::Make(const VulkanOptions& options) {
     gpu->info_.max_buffer_bytes = std::min(gpu->info_.max_buffer_bytes, options.max_buffer_bytes);
   gpu->physical_ = gpu->instance_->devices()[static_cast<size_t>(gpu->info_.index)];
   gpu->facts_ = PhysicalFactsOf(gpu->physical_, gpu->instance_->pretence());
-  const auto& families = gpu->facts_.families;
-  const uint32_t compute = ComputeFamily(families);
-  const auto transfer = TransferFamily(families);
+  const Families families = gpu->ChooseFamilies();
   const VkPhysicalDeviceLimits& limits = gpu->facts_.properties.limits;
-  gpu->tick_bits_ = families[compute].timestampValidBits;
   gpu->flush_alignment_ = static_cast<int64_t>(limits.nonCoherentAtomSize);
   gpu->tick_ns_ = static_cast<double>(limits.timestampPeriod);
   if (const Pretence* const pretence = gpu->instance_->pretence()) {
     // The device has the queue that is there; two are pretended of it.
     const uint32_t real = ComputeFamily(PhysicalFactsOf(gpu->physical_, nullptr).families);
-    INFER_TRY(gpu->MakeDevice(real, std::nullopt));
+    INFER_TRY(gpu->MakeDevice({.compute = real}));
     VkQueue queue = VK_NULL_HANDLE;
     gpu->vk_.vkGetDeviceQueue(gpu->device_, real, 0, &queue);
     pretence->Install(gpu->vk_, gpu->physical_, gpu->device_, queue, real);
   } else {
-    INFER_TRY(gpu->MakeDevice(compute, transfer));
+    INFER_TRY(gpu->MakeDevice(families));
   }
-  gpu->OpenQueues(compute, transfer);
+  gpu->OpenQueues(families);
   return gpu;
 }
 
-Status Gpu::MakeDevice(uint32_t compute, std::optional<uint32_t> transfer) {
-  const float priority = 1;
-  std::vector<VkDeviceQueueCreateInfo> queues(transfer ? 2 : 1);
+Gpu::Families Gpu::ChooseFamilies() const {
+  Families chosen{.compute = ComputeFamily(facts_.families)};
+  if (const auto transfer = TransferFamily(facts_.families)) {
+    chosen.transfer = *transfer;
+    chosen.transfer_queues =
+        std::min(options_.transfer_queues, facts_.families[*transfer].queueCount);
+  }
+  return chosen;
+}
+
+Status Gpu::MakeDevice(const Families& families) {
+  const std::array<float, kQueueKinds> priorities = {1, 1, 1};
+  std::vector<VkDeviceQueueCreateInfo> queues(families.transfer_queues > 0 ? 2 : 1);
   for (size_t i = 0; i < queues.size(); ++i) {
     queues[i] = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-    queues[i].queueFamilyIndex = i == 0 ? compute : *transfer;
-    queues[i].queueCount = 1;
-    queues[i].pQueuePriorities = &priority;
+    queues[i].queueFamilyIndex = i == 0 ? families.compute : families.transfer;
+    queues[i].queueCount = i == 0 ? 1 : families.transfer_queues;
+    queues[i].pQueuePriorities = priorities.data();
   }
+  VkPhysicalDeviceVulkan12Features has{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  VkPhysicalDeviceFeatures2 asked{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &has};
+  vkGetPhysicalDeviceFeatures2(physical_, &asked);
+  resets_queries_ = has.hostQueryReset == VK_TRUE;
   VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   v12.timelineSemaphore = VK_TRUE;
+  v12.hostQueryReset = has.hostQueryReset;
   v12.storageBuffer8BitAccess = v12.shaderInt8 = Has("int8") ? VK_TRUE : VK_FALSE;
   VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &v12};
   v11.storageBuffer16BitAccess = Has("int16") ? VK_TRUE : VK_FALSE;
@@ -99,12 +111,15 @@ Status Gpu::MakeDevice(uint32_t compute, std::optional<uint32_t> transfer) {
   return {};
 }
 
-void Gpu::OpenQueues(uint32_t compute, std::optional<uint32_t> transfer) {
-  compute_.family = compute;
-  vk_.vkGetDeviceQueue(device_, compute, 0, &compute_.queue);
-  if (!transfer) return;
-  transfer_.family = *transfer;
-  vk_.vkGetDeviceQueue(device_, *transfer, 0, &transfer_.queue);
+void Gpu::OpenQueues(const Families& families) {
+  const auto open = [&](QueueKind kind, uint32_t family, uint32_t index) {
+    Queue& queue = queues_[static_cast<size_t>(kind)];
+    queue.family = family;
+    vk_.vkGetDeviceQueue(device_, family, index, &queue.queue);
+  };
+  open(QueueKind::kCompute, families.compute, 0);
+  if (families.transfer_queues > 0) open(QueueKind::kUpload, families.transfer, 0);
+  if (families.transfer_queues > 1) open(QueueKind::kDownload, families.transfer, 1);
 }
 
 Gpu::~Gpu() {
@@ -155,7 +170,7 @@ bool Gpu::Has(std::string_view feature) const {
 
 VkResult Gpu::Submit(QueueKind kind, const VkSubmitInfo& submit) {
   if (Fails(VulkanCall::kSubmit)) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  Queue& queue = kind == QueueKind::kTransfer && has_transfer_queue() ? transfer_ : compute_;
+  Queue& queue = queues_[HasQueue(kind) ? static_cast<size_t>(kind) : 0];
   const std::lock_guard lock(queue.mutex);
   return vk_.vkQueueSubmit(queue.queue, 1, &submit, VK_NULL_HANDLE);
 }

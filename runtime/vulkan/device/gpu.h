@@ -1,5 +1,6 @@
 #pragma once
 /// A logical device: its functions, its queue, its limits. Shared by all that is made of it.
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -8,8 +9,11 @@
 
 namespace infer::vulkan {
 
-/// What a queue is for. A device without a queue for transfers makes them on the other.
-enum class QueueKind : uint8_t { kCompute, kTransfer };
+/// What a queue is for. Uploads and downloads have a queue each: a download waits for the shaders
+/// before it, and what is behind it on its queue waits with it. Where a device has fewer queues,
+/// downloads, then uploads go to the queue of the shaders.
+enum class QueueKind : uint8_t { kCompute, kUpload, kDownload };
+constexpr size_t kQueueKinds = 3;
 
 class Gpu {
  public:
@@ -29,12 +33,18 @@ class Gpu {
   /// the driver.
   int64_t FreeBytes(uint32_t heap) const;
   uint32_t family(QueueKind queue) const { return OfKind(queue).family; }
-  /// Whether copies have a queue of their own.
-  bool has_transfer_queue() const { return transfer_.queue != VK_NULL_HANDLE; }
+  /// Whether it is no other kind's.
+  bool HasQueue(QueueKind kind) const { return queues_[static_cast<size_t>(kind)].queue; }
+  /// Whether uploads, at least, have a queue of their own.
+  bool has_transfer_queue() const { return HasQueue(QueueKind::kUpload); }
   /// In bytes, of offsets that the host flushes.
   int64_t flush_alignment() const { return flush_alignment_; }
   /// Bits of the queue's timestamps, 0: it has none; and how many ns a tick takes.
-  uint32_t tick_bits() const { return tick_bits_; }
+  uint32_t tick_bits(QueueKind queue = QueueKind::kCompute) const {
+    return facts_.families[family(queue)].timestampValidBits;
+  }
+  /// Whether the host may reset queries, as those of queues that only copy need it.
+  bool resets_queries() const { return resets_queries_; }
   double tick_ns() const { return tick_ns_; }
   /// Whether a feature of VulkanFeatures() may be used.
   bool Has(std::string_view feature) const;
@@ -65,11 +75,16 @@ class Gpu {
     std::mutex mutex = {};
   };
   Gpu() = default;
-  Status MakeDevice(uint32_t compute, std::optional<uint32_t> transfer);
-  /// With the functions of its table, and the queues of these families.
-  void OpenQueues(uint32_t compute, std::optional<uint32_t> transfer);
+  /// Families of queues, and how many of the second are opened.
+  struct Families {
+    uint32_t compute = 0, transfer = 0, transfer_queues = 0;
+  };
+  Families ChooseFamilies() const;
+  Status MakeDevice(const Families& families);
+  /// With the functions of its table.
+  void OpenQueues(const Families& families);
   const Queue& OfKind(QueueKind kind) const {
-    return kind == QueueKind::kTransfer && has_transfer_queue() ? transfer_ : compute_;
+    return queues_[HasQueue(kind) ? static_cast<size_t>(kind) : 0];
   }
   std::shared_ptr<const Instance> instance_;
   VulkanOptions options_;
@@ -79,9 +94,9 @@ class Gpu {
   VolkDeviceTable vk_ = {};
   PhysicalFacts facts_;
   int64_t flush_alignment_ = 1;
-  uint32_t tick_bits_ = 0;
   double tick_ns_ = 1;
-  Queue compute_, transfer_;
+  bool resets_queries_ = false;
+  std::array<Queue, kQueueKinds> queues_;  // by kind; the first is always there
   std::mutex counters_mutex_;
   std::vector<Counter> counters_, unfinished_;
   std::atomic<bool> lost_ = false;

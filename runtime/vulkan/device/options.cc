@@ -87,6 +87,18 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
     options.pretend = text;
     options.transfer_bytes = 1;
   }
+  if (const char* text = std::getenv("INFER_VULKAN_TRANSFER_BYTES"); text && *text) {
+    const auto bytes = ParseInt(text);
+    if (!bytes || *bytes < 1)
+      return InvalidArgument(Cat("INFER_VULKAN_TRANSFER_BYTES=", text, ": not a number of bytes"));
+    options.transfer_bytes = *bytes;
+  }
+  if (const char* text = std::getenv("INFER_VULKAN_TRANSFER_QUEUES"); text && *text) {
+    const auto queues = ParseInt(text);
+    if (!queues || *queues < 0 || *queues > 2)
+      return InvalidArgument(Cat("INFER_VULKAN_TRANSFER_QUEUES=", text, ": 0, 1 or 2"));
+    options.transfer_queues = static_cast<uint32_t>(*queues);
+  }
   INFER_ASSIGN(options.stage_all, Switch("INFER_VULKAN_STAGE_ALL"));
   INFER_ASSIGN(options.validate, Switch("INFER_VULKAN_VALIDATE"));
   if (options.validate || !options.pretend.empty())

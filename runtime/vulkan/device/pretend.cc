@@ -36,6 +36,7 @@ void Pretence::Change(std::vector<VkQueueFamilyProperties>& families) const {
   compute.queueCount = 1;
   VkQueueFamilyProperties transfer = compute;
   transfer.queueFlags = VK_QUEUE_TRANSFER_BIT;
+  transfer.queueCount = kTransferQueues;
   families = {compute, transfer};
 }
 

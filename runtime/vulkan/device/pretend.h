@@ -2,7 +2,8 @@
 /// A discrete GPU that is pretended on top of whatever device there is, so that a machine without
 /// one can test what only such a device asks of us:
 ///
-/// - two families of queues, one for transfers only. Each runs nothing before somebody waits for
+/// - two families of queues, one for transfers only, with two queues. Each runs nothing before
+/// somebody waits for
 ///   it, so that a missing semaphore shows as wrong numbers;
 /// - memory of the device that the host cannot map, and host memory that is not coherent: what is
 ///   not flushed or invalidated is not seen on the other side;
@@ -36,7 +37,7 @@ class Pretence {
                uint32_t family) const;
   static void Release(VkDevice device);
 
-  static constexpr uint32_t kFamilies = 2, kComputeFamily = 0, kTransferFamily = 1;
+  static constexpr uint32_t kComputeFamily = 0, kTransferFamily = 1, kTransferQueues = 2;
 
  private:
   VulkanOptions options_;

@@ -49,7 +49,8 @@ PretendedDevice::PretendedDevice(RealDevice real, const VolkDeviceTable& table)
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   real_types_[kLocal] = RealType(memory, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
   real_types_[kHost] = real_types_[kCached] = RealType(memory, kSeen);
-  for (uint32_t family = 0; family < Pretence::kFamilies; ++family)
+  for (const uint32_t family :
+       {Pretence::kComputeFamily, Pretence::kTransferFamily, Pretence::kTransferFamily})
     queues_.push_back(std::make_unique<FakeQueue>(FakeQueue{this, family, {}}));
 }
 
@@ -71,8 +72,8 @@ void PretendedDevice::Release(VkDevice device) {
 
 // ---- Queues ----------------------------------------------------------------------------------
 
-VkQueue PretendedDevice::Queue(uint32_t family) {
-  return reinterpret_cast<VkQueue>(queues_[family].get());
+VkQueue PretendedDevice::Queue(uint32_t family, uint32_t index) {
+  return reinterpret_cast<VkQueue>(queues_[family + index].get());
 }
 
 PretendedDevice::Pending PretendedDevice::CopyOf(const VkSubmitInfo& info) {
@@ -309,8 +310,8 @@ PretendedDevice& In(VkDevice device) { return PretendedDevice::Of(device); }
 PretendedDevice& In(VkCommandBuffer commands) { return PretendedDevice::Of(commands); }
 
 void InstallQueues(VolkDeviceTable& t) {
-  t.vkGetDeviceQueue = [](VkDevice d, uint32_t family, uint32_t, VkQueue* queue) {
-    *queue = In(d).Queue(family);
+  t.vkGetDeviceQueue = [](VkDevice d, uint32_t family, uint32_t index, VkQueue* queue) {
+    *queue = In(d).Queue(family, index);
   };
   t.vkQueueSubmit = [](VkQueue queue, uint32_t n, const VkSubmitInfo* infos, VkFence) {
     auto& fake = *reinterpret_cast<PretendedDevice::FakeQueue*>(queue);

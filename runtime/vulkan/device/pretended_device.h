@@ -40,7 +40,7 @@ class PretendedDevice {
   PretendedDevice(RealDevice real, const VolkDeviceTable& table);
 
   // Queues ---------------------------------------------------------------------------------------
-  VkQueue Queue(uint32_t family);
+  VkQueue Queue(uint32_t family, uint32_t index);
   struct FakeQueue;
   static VkResult Submit(FakeQueue& queue, const VkSubmitInfo& info);
   VkResult Wait(const VkSemaphoreWaitInfo& info, uint64_t timeout);

@@ -82,8 +82,7 @@ Status Allocator::FillBlock(Block& block) {
   if (block.kind == MemoryKind::kDevice) info.usage |= VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   // Copies on a queue of their own take buffers as they are: for them no driver makes a difference
   // between sharing and handing over, but each hand-over is a barrier on both queues.
-  const uint32_t families[] = {gpu_->family(QueueKind::kCompute),
-                               gpu_->family(QueueKind::kTransfer)};
+  const uint32_t families[] = {gpu_->family(QueueKind::kCompute), gpu_->family(QueueKind::kUpload)};
   if (gpu_->has_transfer_queue()) {
     info.sharingMode = VK_SHARING_MODE_CONCURRENT;
     info.queueFamilyIndexCount = 2;

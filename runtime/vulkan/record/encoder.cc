@@ -55,10 +55,10 @@ VulkanEncoder::~VulkanEncoder() {
   if (timeline_->last > 0) static_cast<void>(timeline_->Wait(timeline_->last));
 }
 
-QueueKind VulkanEncoder::QueueFor(int64_t bytes) const {
+QueueKind VulkanEncoder::QueueFor(MemoryKind kind, int64_t bytes) const {
   const Gpu& gpu = *parts_->gpu;
-  return gpu.has_transfer_queue() && bytes >= gpu.options().transfer_bytes ? QueueKind::kTransfer
-                                                                           : QueueKind::kCompute;
+  const QueueKind own = kind == MemoryKind::kUpload ? QueueKind::kUpload : QueueKind::kDownload;
+  return gpu.HasQueue(own) && bytes >= gpu.options().transfer_bytes ? own : QueueKind::kCompute;
 }
 
 Result<Batch*> VulkanEncoder::Open(QueueKind queue) {
@@ -111,8 +111,10 @@ Status VulkanEncoder::Hand(std::span<const std::unique_ptr<Batch>> batches) {
     submit.waitSemaphoreCount = values.waitSemaphoreValueCount;
     submit.pWaitSemaphores = &timeline_->semaphore();
     submit.pWaitDstStageMask = &kAll;
-    submit.commandBufferCount = 1;
-    submit.pCommandBuffers = &batch->commands();
+    INFER_ASSIGN(const ActivityWriter::Around around, activity_.Next(batch->queue(), value));
+    const std::array<VkCommandBuffer, 3> timed = {around.begin, batch->commands(), around.end};
+    submit.commandBufferCount = around.begin ? 3 : 1;
+    submit.pCommandBuffers = around.begin ? timed.data() : &batch->commands();
     submit.signalSemaphoreCount = 1;
     submit.pSignalSemaphores = &timeline_->semaphore();
     INFER_TRY(gpu.Check(gpu.Submit(batch->queue(), submit), "vkQueueSubmit"));

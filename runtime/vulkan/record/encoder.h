@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 
+#include "runtime/vulkan/record/activity.h"
 #include "runtime/vulkan/record/marks.h"
 #include "runtime/vulkan/record/order.h"
 #include "runtime/vulkan/record/staging.h"
@@ -24,9 +25,13 @@ struct PushData {
 /// What is made of a device, and goes before it.
 struct DeviceParts {
   explicit DeviceParts(std::shared_ptr<Gpu> g)
-      : gpu(g), allocator(std::make_shared<Allocator>(g)), pipelines(std::move(g)) {}
+      : gpu(g),
+        allocator(std::make_shared<Allocator>(g)),
+        activity(std::make_shared<ActivityLog>(g)),
+        pipelines(std::move(g)) {}
   std::shared_ptr<Gpu> gpu;
   std::shared_ptr<Allocator> allocator;
+  std::shared_ptr<ActivityLog> activity;
   Pipelines pipelines;
 };
 
@@ -70,9 +75,10 @@ class VulkanEncoder final : public Encoder {
       : parts_(std::move(parts)),
         timeline_(std::move(timeline)),
         marks_(parts_->gpu),
+        activity_(parts_->gpu, parts_->activity, timeline_),
         staging_(parts_->allocator) {}
-  /// The queue for a copy of so many bytes.
-  QueueKind QueueFor(int64_t bytes) const;
+  /// The queue for a copy of so many bytes, by way of staging memory of that kind.
+  QueueKind QueueFor(MemoryKind kind, int64_t bytes) const;
   /// The batch that is being recorded, for that queue. What is handed to another queue than what is
   /// before it waits for that.
   Result<Batch*> Open(QueueKind queue = QueueKind::kCompute);
@@ -98,6 +104,7 @@ class VulkanEncoder final : public Encoder {
   std::shared_ptr<DeviceParts> parts_;
   std::shared_ptr<Timeline> timeline_;
   Marks marks_;
+  ActivityWriter activity_;
   Staging staging_;
   Order order_;
   std::unique_ptr<Batch> open_;

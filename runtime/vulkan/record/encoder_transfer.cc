@@ -23,7 +23,7 @@ Result<Stage> VulkanEncoder::NewStage(MemoryKind kind, int64_t bytes) {
     INFER_TRY(Flush());
     INFER_TRY(Recycle(true));
   }
-  INFER_ASSIGN(Batch* const batch, Open(QueueFor(bytes)));
+  INFER_ASSIGN(Batch* const batch, Open(QueueFor(kind, bytes)));
   return staging_.ForBatch(kind, bytes, *batch);
 }
 
@@ -49,7 +49,7 @@ Status VulkanEncoder::UploadStaged(const BufferView& to, const std::byte* from) 
     const int64_t begin = memory.offset() + to.offset + at;
     INFER_TRY(CopyBytes({memory.buffer(), begin, begin + bytes},
                         {stage.memory->buffer(), stage.begin(), stage.begin() + bytes},
-                        QueueFor(bytes)));
+                        QueueFor(MemoryKind::kUpload, bytes)));
   }
   return {};
 }
@@ -69,7 +69,8 @@ Status VulkanEncoder::Download(std::byte* to, const BufferView& from) {
     if (recording_) recording_->refills.push_back({&memory, from.offset + at, bytes, stage});
     const int64_t begin = memory.offset() + from.offset + at;
     INFER_TRY(CopyBytes({stage.memory->buffer(), stage.begin(), stage.begin() + bytes},
-                        {memory.buffer(), begin, begin + bytes}, QueueFor(bytes)));
+                        {memory.buffer(), begin, begin + bytes},
+                        QueueFor(MemoryKind::kDownload, bytes)));
     downloads_.push_back({to + at, stage.memory, stage.offset, bytes});
   }
   return {};

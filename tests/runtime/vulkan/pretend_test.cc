@@ -189,7 +189,7 @@ int SeenByTheOtherQueue(const OpenedDevice& device, bool waits) {
   EXPECT_TRUE(from->Flush(0, 256).ok());
   const auto timeline = *vulkan::Timeline::Make(device.parts->gpu);
   const auto second = *vulkan::Timeline::Make(device.parts->gpu);
-  vulkan::Batch first(device.parts->gpu, QueueKind::kTransfer);
+  vulkan::Batch first(device.parts->gpu, QueueKind::kUpload);
   vulkan::Batch then(device.parts->gpu, QueueKind::kCompute);
   const auto hand = [&](vulkan::Batch& batch, const vulkan::Memory& a, const vulkan::Memory& b,
                         bool is_second) {
