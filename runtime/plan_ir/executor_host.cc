@@ -173,6 +173,7 @@ Status Executor::RunLateProgram(const PlannedLaunch& launch, const RunOptions& o
     if (!bound.late_program) {
       INFER_ASSIGN(bound.late_program, program_->LateProgram(*bound.plan));
     }
+    LimitLate();  // what they hold makes room for this one
     bound.late = std::make_unique<Executor>(bound.late_program);
   }
   for (size_t i = 0; i < late.inputs.size(); ++i)
