@@ -24,7 +24,8 @@ class Builder : public LiftContext {
         ctx_(ctx),
         where_(std::move(where)),
         graph_(std::make_unique<Graph>(ctx.ops, source.proto->name())),
-        editor_(*graph_) {}
+        editor_(*graph_),
+        declared_types_(ctx.ops) {}
 
   /// `captures`: outer values by name: constants become constants inside too (they share the
   /// buffer), the others inputs, in this order.
@@ -283,6 +284,7 @@ class Builder : public LiftContext {
   }
 
   Status BindOutputs(const Node& n, const std::vector<std::string>& names) {
+    declared_types_.Enter(n);
     for (size_t i = 0; i < names.size(); ++i) {
       if (names[i].empty()) continue;
       Value* v = n.output(i);
@@ -291,7 +293,7 @@ class Builder : public LiftContext {
       Bind(names[i], v);
       if (auto it = declared_.find(v->name()); it != declared_.end()) {
         const auto declared = FromTypeProto(*it->second, ctx_.options.limits.max_rank);
-        if (declared.ok()) INFER_TRY(AddDeclared(*declared, v, editor_, ctx_.warnings));
+        if (declared.ok()) INFER_TRY(declared_types_.Add(*declared, i, editor_, ctx_.warnings));
       }
     }
     return {};
@@ -409,6 +411,7 @@ class Builder : public LiftContext {
   std::string where_;  // "", or the path of nodes that lead here
   std::unique_ptr<Graph> graph_;
   GraphEditor editor_;
+  DeclaredTypes declared_types_;
   size_t own_inputs_ = 0;
   std::unordered_map<std::string, Value*> values_;
   std::unordered_map<const Value*, size_t> position_;

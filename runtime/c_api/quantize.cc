@@ -8,6 +8,7 @@
 #include "quant/convert/dynamic.h"
 #include "quant/convert/narrow.h"
 #include "quant/convert/qoperator.h"
+#include "quant/convert/widen.h"
 #include "quant/prune/joint.h"
 #include "quant/recipe/recipe.h"
 #include "quant/scheme/type_names.h"
@@ -207,6 +208,8 @@ const char* NameOfRecipe(const char* recipe, const Mode& mode) {
 Result<std::vector<std::string>> Rewrite(const Mode& mode, QuantizeCall& call) {
   call.report.held_out_sqnr_db = kUnknown;
   call.report.cost_us_before = call.report.cost_us_after = kUnknown;
+  const bool narrows = mode.name == "fp16" || mode.name == "bf16";
+  if (!narrows && HasHalfLayers(call.graph)) INFER_TRY(WidenFloats(call.graph));
   INFER_ASSIGN(QuantizeReport done, mode.run(call));
   INFER_TRY(call.told.Check());
   call.report.integer_layers = done.integer_layers;

@@ -51,7 +51,8 @@ class Executor final : public PlanContext {
     size_t arenas = 0;                                    // to which its pointers lead
     bool alone = false;                                   // all launches are
     std::shared_ptr<const ExecutorProgram> late_program;  // once it has run
-    std::unique_ptr<RunContext> late;
+    std::unique_ptr<Executor> late;
+    int64_t late_bytes = 0;          // that it holds between runs
     bool late_on_reference = false;  // no program could run them
   };
   Status RunBound(const RunOptions& options) override;
@@ -127,6 +128,13 @@ class Executor final : public PlanContext {
   /// All late steps, by a program of their own.
   Status RunLate(const PlannedLaunch& launch, const RunOptions& options, double start);
   Status RunLateProgram(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// Lets go of all inputs, which have to be bound anew.
+  void ReleaseInputs();
+  /// Bytes held between runs: arena, outputs, and those of late steps.
+  int64_t HeldBytes() const;
+  /// Lets go of contexts for late steps of earlier shapes where they hold much: where a loop's
+  /// state grows, each shape would keep a state of its own.
+  void LimitLate();
   /// One by one: what contradicts itself in a branch that is not taken has no plan.
   Status RunLateOnReference(const PlannedLaunch& launch, const RunOptions& options, double start);
   /// The tensor has this type and these extents.

@@ -11,6 +11,9 @@
 namespace infer {
 namespace {
 
+/// What contexts for late steps of other shapes than the last may hold.
+constexpr int64_t kMostLateBytes = int64_t{64} << 20;
+
 /// A datum that does not borrow memory of the arena.
 Datum Owned(const Datum& d) {
   if (d.is_tensor())
@@ -134,20 +137,53 @@ Status Executor::RunLateOnReference(const PlannedLaunch& launch, const RunOption
   return {};
 }
 
+void Executor::ReleaseInputs() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    Datum none;
+    SwapInput(i, none);
+    slots_[static_cast<size_t>(plan_.inputs[i])] = Datum();
+  }
+}
+
+int64_t Executor::HeldBytes() const {
+  int64_t bytes = arena_ ? static_cast<int64_t>(arena_->size()) : 0;
+  for (const Datum& d : outputs_)
+    if (d.is_tensor() && d.tensor().defined()) bytes += d.tensor().byte_size();
+  for (const auto& bound : plans_) bytes += bound->late_bytes;
+  return bytes;
+}
+
+void Executor::LimitLate() {
+  int64_t held = 0;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    held += plans_[i]->late_bytes;
+    if (i == 0 || held <= kMostLateBytes) continue;
+    held -= plans_[i]->late_bytes;
+    plans_[i]->late.reset();
+    plans_[i]->late_bytes = 0;
+  }
+}
+
 Status Executor::RunLateProgram(const PlannedLaunch& launch, const RunOptions& options,
                                 double start) {
   Bound& bound = *plans_[0];
   const LateSteps& late = bound.plan->frame->late;
   const double begin = options.profile ? NowMs() : 0;
   if (!bound.late) {
-    INFER_ASSIGN(bound.late_program, program_->LateProgram(*bound.plan));
-    INFER_ASSIGN(bound.late, bound.late_program->NewContext());
+    if (!bound.late_program) {
+      INFER_ASSIGN(bound.late_program, program_->LateProgram(*bound.plan));
+    }
+    LimitLate();  // what they hold makes room for this one
+    bound.late = std::make_unique<Executor>(bound.late_program);
   }
   for (size_t i = 0; i < late.inputs.size(); ++i)
     INFER_TRY(bound.late->BindInput(i, OperandOf(late.inputs[i], launch.args[i])));
   INFER_TRY(bound.late->Run(options));
   for (size_t o = 0; o < late.outputs.size(); ++o)
     INFER_TRY(Keep(late.outputs[o], launch.args[late.inputs.size() + o], bound.late->output(o)));
+  bound.late->ReleaseInputs();
+  bound.late_bytes = bound.late->HeldBytes();
+  LimitLate();
   const auto& graph_outputs = plan_.outputs;
   for (int id : late.inputs)
     if (std::find(graph_outputs.begin(), graph_outputs.end(), id) == graph_outputs.end())

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "lib/ops/registry.h"
+#include "lib/support/memory_limit.h"
 #include "lib/support/parallel.h"
 #include "tests/differential/model_case.h"
 #include "tests/differential/model_mutator.h"
@@ -17,6 +18,8 @@ const infer::OpRegistry& Ops() {
   static const infer::OpRegistry ops = infer::AllOps();
   return ops;
 }
+
+constexpr int64_t kMostTensorBytes = 60 << 20;  ///< below max_allocation_size_mb
 
 /// The bytes of `model` in `data`, or 0 where they do not fit.
 size_t Store(const onnx::ModelProto& model, uint8_t* data, size_t most) {
@@ -38,6 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   onnx::ModelProto model;
   if (!model.ParseFromArray(data, static_cast<int>(size))) return -1;
   SetLaneBudget(2);
+  // A tensor that is too large is refused here: operator new of the sanitizer ends the process.
+  SetMemoryLimit(ChargedMemory() + kMostTensorBytes);
   const Verdict v = JudgeCase(std::move(model), Ops());
   if (v.kind == Verdict::kDiffer) {
     std::fprintf(stderr, "%s\n", v.what.c_str());

@@ -323,6 +323,24 @@ class CliQuantize(CliTestCase):
         report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "weight-only", "--bits", 4)
         self.assertEqual(report["warnings"], [])
 
+    def test_quantize_a_model_of_halves(self):
+        """Widened before every mode that rounds f32 weights; inputs and outputs stay of 16 bits."""
+        half = self.dir / "half.onnx"
+        self.expect(0, "infer-opt", "quantize", MODEL, "-o", half, "--mode", "fp16", "--keep-io", "off")
+        data = ["--data", DEMO / "eval_images.npy", "--samples", 40, "--preprocess", PREPROCESS]
+        for options in (["--mode", "weight-only"], ["--mode", "dynamic"], ["--recipe", "fast", *data]):
+            with self.subTest(options=options):
+                out = self.dir / "o.onnx"
+                done = self.expect(0, "infer-opt", "quantize", half, "-o", out, *options)
+                self.assertIn("the model is widened to f32", done.stdout + done.stderr)
+                self.assertLess(os.path.getsize(out), 0.7 * os.path.getsize(half))
+                ends = self.report(0, "infer-opt", "inspect", out)["model"]
+                self.assertEqual({v["type"].split("[")[0] for v in ends["inputs"] + ends["outputs"]}, {"f16"})
+                self.expect(0, "infer-opt", "compare", half, out, "--data", DEMO / "eval_images.npy",
+                            "--samples", 20, "--preprocess", PREPROCESS, "--min-sqnr", 15)
+        refused = self.expect(2, "infer-opt", "quantize", half, "-o", self.dir / "o.onnx", "--mode", "fp16")
+        self.assertIn("the weights are f16 already", refused.stderr)
+
     def test_quantize_other_types(self):
         size = os.path.getsize(MODEL)
         data = ["--data", DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv",

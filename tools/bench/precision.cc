@@ -7,6 +7,7 @@
 #include "quant/convert/dynamic.h"
 #include "quant/convert/layers.h"
 #include "quant/convert/narrow.h"
+#include "quant/convert/widen.h"
 #include "quant/weight_only/round.h"
 #include "quant/weight_only/weight_only.h"
 
@@ -45,6 +46,8 @@ Status ConvertPrecision(Graph& g, const std::string& precision, const Backend& b
   INFER_TRY(CheckPrecision(precision));
   if (precision == kAsIs) return {};
   const std::string where = "--precision " + precision;
+  if (precision != "fp16" && precision != "bf16" && HasHalfLayers(g))
+    INFER_TRY(WidenFloats(g).In(where));
   INFER_TRY(CheckIsFloat(g).In(where));
   if (precision == "fp32") return Optimize(g).status().In(where);
   if (precision == "fp16") return ToFloats(g, DType::kF16, backend, stop).In(where);

@@ -30,7 +30,6 @@ namespace infer {
 namespace {
 
 namespace fs = std::filesystem;
-
 constexpr const char* kSearchLog = "--search-log";
 
 class SweepCommand : public Command {
@@ -282,6 +281,7 @@ class SweepCommand : public Command {
     QuantizeMode& mode = **at;
     if (mode.needs_data() && calibration_.count == 0)
       return InvalidArgument("it needs calibration data (--data)");
+    INFER_TRY(WidenFor(mode, work.graph).status());
     CalibrationFlags flags = flags_;
     QuantizeJob job{context,         calibration_, evaluation_, *backend_, flags,
                     device_.threads, {},           {},          ""};

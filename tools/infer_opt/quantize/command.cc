@@ -189,6 +189,7 @@ class QuantizeCommand : public Command {
     job.compared_after = no_verify_ ? 0 : data_.evaluation.count;
     MakeFor(export_.target, job);
     job.format_given = !format_.empty();
+    INFER_TRY(Widen(context, mode, model.graph));
     RaiseOpset(context, model, mode);
     job.opset_limit = export_.OpsetLimit(model);
     job.may_raise_to = [&](int64_t opset) { return export_.MayRaiseTo(opset, model); };
@@ -242,6 +243,15 @@ class QuantizeCommand : public Command {
     context.PrintLine(Cat("opset ", kScalesOpset, " instead of the model's ", given,
                           ", which has no operators for --mode ", mode.name(),
                           "; ONNX Runtime 1.6 and newer read it\n"));
+  }
+
+  /// A model that is stored in 16 bits is quantized as f32. What a mode leaves as it is stays f32.
+  static Status Widen(Context& context, const QuantizeMode& mode, Graph& g) {
+    INFER_ASSIGN(const bool widened, WidenFor(mode, g));
+    if (widened)
+      context.Note(Cat("the weights are of 16 bits: the model is widened to f32 before --mode ",
+                       mode.name(), ", and what is not quantized is written as f32"));
+    return {};
   }
 
   /// A recipe's own SQNR is of the samples that chose its steps; this one is not.

@@ -84,6 +84,8 @@ class QuantizeMode {
   virtual std::string_view declared_by() const { return name(); }
   /// What --format may say; the first is the default.
   virtual std::vector<std::string_view> formats() const { return {"qdq"}; }
+  /// Whether a model of f16 or bf16 is widened before.
+  virtual bool wants_f32() const { return true; }
   /// Whether Quantize cannot work without calibration data.
   virtual bool needs_data() const = 0;
   /// Whether the result is timed beside the fused FP32 model at the end (worth.h), and whether one
@@ -133,6 +135,9 @@ std::unique_ptr<QuantizeMode> MakeStaticMode();
 std::unique_ptr<QuantizeMode> MakeWeightOnlyMode();
 std::vector<std::unique_ptr<QuantizeMode>> MakeNarrowModes();  ///< fp16 and bf16
 std::unique_ptr<QuantizeMode> MakeDynamicMode();
+
+/// Widens a model that is stored in 16 bits, where the mode wants f32; whether it did.
+Result<bool> WidenFor(const QuantizeMode& mode, Graph& g);
 
 /// Every mode; the first is the default.
 std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes();

@@ -22,6 +22,7 @@ class NarrowMode : public QuantizeMode {
                   : "bfloat16 where the operators take it";
   }
   bool needs_data() const override { return false; }
+  bool wants_f32() const override { return false; }
   std::vector<std::string_view> formats() const override { return {"float"}; }
   std::string_view declared_by() const override { return "fp16"; }
   void Declare(Options& o) override {

@@ -1,6 +1,7 @@
 #include "tools/infer_opt/quantize/way.h"
 
 #include "lib/support/strings.h"
+#include "quant/convert/widen.h"
 
 namespace infer {
 namespace {
@@ -29,6 +30,12 @@ Result<std::string> RefusalOf(QuantizeJob job, const Model& model, QuantizeMode&
 }
 
 }  // namespace
+
+Result<bool> WidenFor(const QuantizeMode& mode, Graph& g) {
+  if (!mode.wants_f32() || !HasHalfLayers(g)) return false;
+  INFER_TRY(WidenFloats(g));
+  return true;
+}
 
 std::string WithoutData(const std::string& mode, const std::string& model,
                         const std::string& output) {
