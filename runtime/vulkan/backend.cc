@@ -82,6 +82,10 @@ class VulkanPlanBackend final : public PlanBackend {
     const bool pays = info.type == "cpu" && info.subgroup == 8;
     facts->subgroup =
         parts->gpu->Has("subgroup") && (pays || parts->gpu->options().subgroups_anywhere);
+    // Emulated ones pay on a processor, too, beside its way by shared memory.
+    facts->dot =
+        parts->gpu->Has("dot") && (info.fast_dot || (info.type == "cpu" && !facts->subgroup) ||
+                                   parts->gpu->options().dot_anywhere);
     facts->max_invocations = parts->gpu->info().max_invocations;
     facts->busy_groups = BusyGroupsOf(*parts->gpu);
     return facts;

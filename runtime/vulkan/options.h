@@ -43,6 +43,8 @@ struct VulkanOptions {
   int64_t transfer_bytes = int64_t{256} << 10;
   /// Convolutions by subgroups on GPUs, too, where shared memory is the faster way: for tests.
   bool subgroups_anywhere = false;
+  /// Integer dot products on every device that has them, in whatever way: for tests.
+  bool dot_anywhere = false;
   /// The folder that keeps what the driver made of our shaders; "": none.
   std::string pipeline_cache = {};
   /// Loads the validation layer, with synchronization validation; Unsupported where it is missing.
@@ -57,8 +59,8 @@ struct VulkanOptions {
 /// INFER_VULKAN_BUFFER (bytes), INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number),
 /// INFER_VULKAN_PRETEND=discrete (then all copies go to the queue for transfers),
 /// INFER_VULKAN_CACHE (a folder; "": none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it
-/// is not set), INFER_VULKAN_VALIDATE=1 (messages go to stderr). InvalidArgument for anything that
-/// cannot be read.
+/// is not set), INFER_VULKAN_DOT_ANYWHERE=1, INFER_VULKAN_VALIDATE=1 (messages go to stderr).
+/// InvalidArgument for anything that cannot be read.
 Result<VulkanOptions> VulkanOptionsFromEnvironment();
 
 struct VulkanFeature {
@@ -95,6 +97,8 @@ struct VulkanDeviceInfo {
   /// (65,535 in Mesa's llvmpipe); 0: no limit is known.
   int64_t max_iterations = 0;
   int64_t queue_families = 0;
+  /// A dot product of four codes is an instruction of a device that is no processor.
+  bool fast_dot = false;
   bool has_transfer_queue = false;  ///< a family of queues that only copy
   bool maps_device_memory = false;  ///< some device-local memory can be mapped by the host
   std::vector<std::string> features, missing;  ///< names of VulkanFeatures()

@@ -99,7 +99,8 @@ class Vulkan(CliTestCase):
         for device in ("vulkan:", "vulkan:x", "vulkan:-1", "vulkan0"):
             self.expect(2, "infer-opt", "run", self.SMALL, "--device", device)
         for name, value in (("INFER_VULKAN_DISABLE", "abacus"), ("INFER_VULKAN_MEMORY", "much"),
-                            ("INFER_VULKAN_STAGE_ALL", "yes"), ("INFER_VULKAN_VALIDATE", "2"), ("INFER_VULKAN_BUFFER", "0")):
+                            ("INFER_VULKAN_STAGE_ALL", "yes"), ("INFER_VULKAN_DOT_ANYWHERE", "2"),
+                            ("INFER_VULKAN_VALIDATE", "2"), ("INFER_VULKAN_BUFFER", "0")):
             said = self.expect(2, "infer-opt", "run", self.SMALL, "--device", "vulkan", env={**QUIET, name: value}).stderr
             self.assertIn(name, said)
 

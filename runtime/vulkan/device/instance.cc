@@ -119,6 +119,24 @@ int64_t ComputeUnitsOf(VkPhysicalDevice device) {
                                              amd.computeUnitsPerShaderArray;
 }
 
+bool HasDot(VkPhysicalDevice device) {
+  if (!HasExtension(device, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) return false;
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDeviceFeatures2 f{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &dot};
+  vkGetPhysicalDeviceFeatures2(device, &f);
+  return dot.shaderIntegerDotProduct == VK_TRUE;
+}
+
+/// Whether four signed codes by four are an instruction of the device, which `HasDot`.
+bool HasFastDot(VkPhysicalDevice device) {
+  VkPhysicalDeviceShaderIntegerDotProductProperties dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+  VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &dot};
+  vkGetPhysicalDeviceProperties2(device, &p);
+  return dot.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
+}
+
 VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Pretence* pretence) {
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
@@ -145,6 +163,8 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Preten
   info.max_invocations = limits.maxComputeWorkGroupInvocations;
   info.subgroup = subgroup.subgroupSize;
   info.compute_units = ComputeUnitsOf(device);
+  info.fast_dot = p.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU && HasDot(device) &&
+                  HasFastDot(device);
   info.queue_families = static_cast<int64_t>(facts.families.size());
   for (const VkQueueFamilyProperties& f : facts.families) info.has_transfer_queue |= CopiesOnly(f);
   // A pretended device has other heaps.
@@ -325,6 +345,7 @@ bool HasFeature(VkPhysicalDevice device, std::string_view name) {
     return s.subgroupSize >= 8 && (s.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
            (s.supportedOperations & kNeeds) == kNeeds;
   }
+  if (name == "dot") return HasDot(device);
   if (name == "budget") return HasExtension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (name == "int16") return f.v11.storageBuffer16BitAccess && f.core.features.shaderInt16;
   return false;

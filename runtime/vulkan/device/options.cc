@@ -36,6 +36,8 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
       {"int16", "moves of 16-bit values", "moves of 16-bit values run on the CPU"},
       {"subgroup", "convolutions without shared memory, on drivers for a processor",
        "convolutions go by shared memory, as on GPUs"},
+      {"dot", "INT8 products of four codes at once, where they are an instruction of a GPU",
+       "INT8 products multiply code by code, in f32"},
       {"budget", "refuses what other programs leave no memory for, before it is allocated",
        "only an allocation that fails tells that other programs hold the memory"},
   };
@@ -79,6 +81,7 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
     options.transfer_bytes = 1;
   }
   INFER_ASSIGN(options.stage_all, Switch("INFER_VULKAN_STAGE_ALL"));
+  INFER_ASSIGN(options.dot_anywhere, Switch("INFER_VULKAN_DOT_ANYWHERE"));
   INFER_ASSIGN(options.validate, Switch("INFER_VULKAN_VALIDATE"));
   if (options.validate || !options.pretend.empty())
     options.on_message = [](std::string_view m) {

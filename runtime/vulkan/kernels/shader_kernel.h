@@ -16,6 +16,7 @@ struct DeviceFacts {
   int64_t max_buffer_bytes = INT64_MAX;
   int64_t max_iterations = INT64_MAX;  ///< of all loops of an invocation
   bool int8 = true, int16 = true, subgroup = true;
+  bool dot = false;               ///< INT8 products by integer dot products
   int64_t max_invocations = 128;  ///< of a workgroup
   /// Workgroups that keep the device busy: products of fewer are split along their common axis.
   int64_t busy_groups = 1;
