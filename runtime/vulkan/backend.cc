@@ -87,6 +87,7 @@ class VulkanPlanBackend final : public PlanBackend {
     const bool pays = info.type == "cpu" && info.subgroup == 8;
     facts->subgroup =
         parts->gpu->Has("subgroup") && (pays || parts->gpu->options().subgroups_anywhere);
+    facts->dot = parts->gpu->Has("dot");
     facts->max_invocations = parts->gpu->info().max_invocations;
     facts->shared_bytes = info.shared_bytes;
     facts->matrix = parts->gpu->Has("matrix");

@@ -102,10 +102,16 @@ Status Gpu::MakeDevice(const Families& families) {
     extensions.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &core};
-  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
-  info.ppEnabledExtensionNames = extensions.data();
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, v12.pNext, VK_TRUE};
+  if (Has("dot")) {
+    extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    v12.pNext = &dot;
+  }
   info.queueCreateInfoCount = static_cast<uint32_t>(queues.size());
   info.pQueueCreateInfos = queues.data();
+  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
   INFER_TRY(StatusOf(vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice"));
   volkLoadDeviceTable(&vk_, device_);
   return {};

@@ -147,6 +147,15 @@ bool HasMatrices(VkPhysicalDevice device, const VkPhysicalDeviceVulkan12Features
   });
 }
 
+bool HasDot(VkPhysicalDevice device) {
+  if (!HasExtension(device, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) return false;
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDeviceFeatures2 f{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &dot};
+  vkGetPhysicalDeviceFeatures2(device, &f);
+  return dot.shaderIntegerDotProduct == VK_TRUE;
+}
+
 VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Pretence* pretence) {
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
@@ -354,6 +363,7 @@ bool HasFeature(VkPhysicalDevice device, std::string_view name) {
            (s.supportedOperations & kNeeds) == kNeeds;
   }
   if (name == "matrix") return HasMatrices(device, f.v12);
+  if (name == "dot") return HasDot(device);
   if (name == "budget") return HasExtension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (name == "int16") return f.v11.storageBuffer16BitAccess && f.core.features.shaderInt16;
   return false;

@@ -51,6 +51,8 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
       {"matrix",
        "products of --compute f16, by cooperative matrices of 16 x 16 (VK_NV_cooperative_matrix)",
        "--compute f16 rounds to f16, multiplies in f32, and saves no time", true},
+      {"dot", "INT8 products of four codes at once (VK_KHR_shader_integer_dot_product)",
+       "INT8 products multiply code by code, in f32", true},
       {"budget", "refuses what other programs leave no memory for, before it is allocated",
        "only an allocation that fails tells that other programs hold the memory"},
   };

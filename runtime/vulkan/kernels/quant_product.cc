@@ -17,6 +17,8 @@ namespace {
 
 /// So many products are added in f32 (shaders/qconv.comp).
 constexpr int64_t kExactProducts = 256;
+/// Of shaders/qdot.comp: words of a row that are loaded at once.
+constexpr int64_t kDotVector = 4;
 constexpr size_t kMostActs = 2;
 constexpr int kClipCode = 4;
 
@@ -81,8 +83,10 @@ class QuantizedProduct final : public Kernel {
       return Unsupported("what is added broadcasts");
     const int64_t m = s.out_channels / s.groups, columns = s.samples * NumElements(s.output);
     const bool depthwise = IsDepthwise(s);
+    const bool dots = s.kernel.size() < 3 && m >= 8 && DotsPay(s);
     const bool direct = s.kernel.size() == 3 || m < 8 || columns < 8;
     INFER_ASSIGN(Prepared p, depthwise ? Depthwise(s, in, out)
+                             : dots    ? Dots(s, in, out)
                              : direct  ? Direct(s, in, out)
                                        : Tiled(s, in, out));
     p.weight_bytes = codes_.num_elements() + static_cast<int64_t>(scales_.size() * 4);
@@ -93,32 +97,60 @@ class QuantizedProduct final : public Kernel {
   int x() const { return group_.inputs[0]->operand; }
   int r() const { return group_.residual ? group_.residual->other.operand : -1; }
 
-  /// [channel][k / 4] of four, k as the operator has it; or, `by_tap`, [channel][tap][inner / 4] of
-  /// four channels of the operand. What fills the last word of a row up is 0.
-  std::vector<uint32_t> Packed(bool by_tap) const {
+  /// How weights lie on the device, four to a word; what fills the last word of a row up is 0.
+  enum Packing : uint8_t {
+    kFlat,   ///< [channel][k / 4], k as the operator has it
+    kByTap,  ///< [channel][tap][inner / 4] of four channels of the operand
+    kDots    ///< kByTap, channels filled up to kDotVector words
+  };
+  std::vector<uint32_t> Packed(Packing packing) const {
+    const bool by_tap = packing != kFlat;
     const int64_t k = codes_.num_elements() / std::max<int64_t>(channels_, 1);
     const int64_t rows = by_tap ? NumElements(Dims(w_dims_.begin() + 2, w_dims_.end())) : 1;
-    const int64_t row = k / rows, words = (row + 3) / 4;
+    const int64_t row = k / rows, words = (row + 3) / 4, all = rows * words;
+    const int64_t stride =
+        packing == kDots ? (all + kDotVector - 1) / kDotVector * kDotVector : all;
     const auto from = codes_.data<int8_t>();
-    std::vector<uint32_t> packed(static_cast<size_t>(channels_ * rows * words), 0);
+    std::vector<uint32_t> packed(static_cast<size_t>(channels_ * stride), 0);
     for (int64_t c = 0; c < channels_; ++c)
       for (int64_t i = 0; i < k; ++i) {
         const auto at = static_cast<size_t>(channels_first_ ? c * k + i : i * channels_ + c);
         const auto byte = static_cast<uint32_t>(static_cast<uint8_t>(from[at]));
         // i counts taps fastest.
         const int64_t r = by_tap ? i % rows : 0, in_row = by_tap ? i / rows : i;
-        packed[static_cast<size_t>((c * rows + r) * words + in_row / 4)] |= byte
+        packed[static_cast<size_t>(c * stride + r * words + in_row / 4)] |= byte
                                                                             << (8 * (in_row % 4));
       }
     return packed;
   }
 
-  /// Weights as Packed() and the channels' bias and scale, on the device.
-  Result<std::array<std::shared_ptr<Memory>, 2>> Constants(bool by_tap) const {
+  /// By channel: what the zero point of the operand adds to a sum of signed codes.
+  std::vector<int32_t> Offsets() const {
+    const int32_t zero = ZeroOf(group_.inputs[0]->params) - 128;
+    const auto codes = codes_.data<int8_t>();
+    const int64_t k = codes_.num_elements() / std::max<int64_t>(channels_, 1);
+    std::vector<int32_t> offsets(static_cast<size_t>(channels_), 0);
+    for (int64_t c = 0; c < channels_; ++c)
+      for (int64_t i = 0; i < k; ++i)
+        offsets[static_cast<size_t>(c)] -=
+            zero * codes[static_cast<size_t>(channels_first_ ? c * k + i : i * channels_ + c)];
+    return offsets;
+  }
+  Result<std::shared_ptr<Memory>> OffsetsOnDevice() const {
     const std::lock_guard lock(mutex_);
-    auto& weights = weights_[by_tap ? 1 : 0];
+    if (!offsets_on_device_) {
+      const auto offsets = Offsets();
+      INFER_ASSIGN(offsets_on_device_, OnDevice(facts_->parts, offsets.data(), offsets.size() * 4));
+    }
+    return offsets_on_device_;
+  }
+
+  /// Weights as Packed() and the channels' bias and scale, on the device.
+  Result<std::array<std::shared_ptr<Memory>, 2>> Constants(Packing packing) const {
+    const std::lock_guard lock(mutex_);
+    auto& weights = weights_[packing];
     if (!weights) {
-      const auto packed = Packed(by_tap);
+      const auto packed = Packed(packing);
       INFER_ASSIGN(weights, OnDevice(facts_->parts, packed.data(), packed.size() * 4));
     }
     if (!scales_on_device_) {
@@ -191,13 +223,30 @@ class QuantizedProduct final : public Kernel {
     return {b.Read(x()), b.Kept(constants[0]), b.Kept(constants[1]), b.ReadOr(r(), x()), y};
   }
 
-  Result<Prepared> Tiled(const ProductShape& s, std::span<const Operand> in,
-                         std::span<const Operand> out) const {
+  /// One tap, as many results as there are pixels.
+  static bool IsPointwise(const ProductShape& s) {
+    return NumElements(s.kernel) == 1 && s.input == s.output && (s.step[0] & 0xffff) == 1 &&
+           (s.step.back() & 0xffff) == 1 && s.pad.back() == 0 && s.pad[0] == 0;
+  }
+
+  /// The blocks of the shaders by tiles and subgroups; `k` as they count it.
+  Push TilesPush(const ProductShape& s, const Tiling& t, int64_t k, int64_t x_zero) const {
     const bool flat = s.kernel.size() == 1;
     const auto high = [&](const Dims& d, int64_t none) { return flat ? none : d[0]; };
-    const auto step = [&](size_t i) { return s.step[i]; };
-    const int64_t stride_h = flat ? 1 : step(0) & 0xffff, dilation_h = flat ? 1 : step(0) >> 16;
-    const int64_t stride_w = s.step.back() & 0xffff, dilation_w = s.step.back() >> 16;
+    const int64_t step_h = flat ? 1 | 1 << 16 : s.step[0], step_w = s.step.back();
+    Push push;
+    push.U(s.out_channels / s.groups).U(k).U(t.tiles_m).U(t.tiles_n).U(s.samples).U(s.groups);
+    push.U(high(s.input, 1)).U(s.input.back()).U(high(s.output, 1)).U(s.output.back());
+    push.U(high(s.kernel, 1)).U(s.kernel.back());
+    push.U((step_h & 0xffff) | (step_w & 0xffff) << 16).U(step_h >> 16 | step_w >> 16 << 16);
+    push.U(high(s.pad, 0)).U(s.pad.back()).U(s.in_channels).U(x_zero);
+    AddActs(push);
+    AddRoundings(push);
+    return push;
+  }
+
+  Result<Prepared> Tiled(const ProductShape& s, std::span<const Operand> in,
+                         std::span<const Operand> out) const {
     const int64_t m = s.out_channels / s.groups, k = s.per_group_k();
     const int64_t columns = s.samples * NumElements(s.output);
     const int64_t taps = NumElements(s.kernel);
@@ -207,27 +256,78 @@ class QuantizedProduct final : public Kernel {
       t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;
       t.tiles_n = (columns + kSubgroupColumns - 1) / kSubgroupColumns;
     }
-    INFER_ASSIGN(const auto constants, Constants(subgroup && IsConvolution(node_)));
-    const bool pointwise = NumElements(s.kernel) == 1 && s.input == s.output && stride_w == 1 &&
-                           stride_h == 1 && s.pad.back() == 0 && s.pad[0] == 0;
-    Push push;
-    push.U(m).U(k).U(t.tiles_m).U(t.tiles_n).U(s.samples).U(s.groups);
-    push.U(high(s.input, 1)).U(s.input.back()).U(high(s.output, 1)).U(s.output.back());
-    push.U(high(s.kernel, 1)).U(s.kernel.back()).U(stride_h | stride_w << 16);
-    push.U(dilation_h | dilation_w << 16).U(high(s.pad, 0)).U(s.pad.back()).U(s.in_channels);
-    push.U(ZeroOf(group_.inputs[0]->params));
-    AddActs(push);
-    AddRoundings(push);
+    INFER_ASSIGN(const auto constants,
+                 Constants(subgroup && IsConvolution(node_) ? kByTap : kFlat));
+    const Push push = TilesPush(s, t, k, ZeroOf(group_.inputs[0]->params));
     LaunchBuilder b(facts_, in, out);
     b.Iterations(subgroup ? SubgroupRounds(2 * k, taps) : TileRounds(t.tile, k));
     const bool bytes = group_.output && facts_->int8, packs = group_.output && !bytes;
     const std::string shader = Cat("qconv", subgroup ? "_subgroup" : t.suffix(), bytes ? "b" : "");
     const int64_t n = NumElements(out[0].dims);
     const LaunchBuilder::Arg y = packs ? b.Scratch(n * 4) : b.Write();
-    b.Dispatch(shader, Specialized({pointwise, k > kExactProducts}), Args(b, constants, y), push,
-               t.groups() * s.groups);
+    b.Dispatch(shader, Specialized({IsPointwise(s), k > kExactProducts}), Args(b, constants, y),
+               push, t.groups() * s.groups);
     if (packs) b.DispatchElements("qpack", {}, {b.ScratchRead(), b.Write()}, Push().U(n), n);
     return b.Finish(shader);
+  }
+
+  /// Words of four channels for each tap.
+  static int64_t DotWords(const ProductShape& s) {
+    return (s.in_channels / s.groups + 3) / 4 * NumElements(s.kernel);
+  }
+  /// Rounds of all loops of shaders/qdot.comp along `words`, at most: those of the other tiles, and
+  /// by windows the steps from tap to tap.
+  static int64_t DotRounds(const ProductShape& s, int64_t words) {
+    return TileRounds(64, words) + (IsPointwise(s) ? 0 : 3 * words);
+  }
+  /// Windows over one channel leave three quarters of each word empty.
+  bool DotsPay(const ProductShape& s) const {
+    const int64_t words = DotWords(s);
+    return facts_->dot && 4 * words <= std::max<int64_t>(2 * s.per_group_k(), 4) &&
+           DotRounds(s, words) <= facts_->max_iterations;
+  }
+  /// How shaders/qdot.comp reads codes: LOAD there.
+  static int32_t DotLoad(const ProductShape& s) {
+    constexpr int32_t kWindow = 0, kCodes = 1, kPixels = 2, kVectors = 3, kWords = 4;
+    const int64_t channels = s.in_channels / s.groups, plane = NumElements(s.input);
+    if (!IsPointwise(s)) return kWindow;
+    if (plane == 1 && channels % 16 == 0) return kVectors;
+    if (plane == 1 && channels % 4 == 0) return kWords;
+    return plane % 4 == 0 ? kPixels : kCodes;
+  }
+
+  Result<Prepared> Dots(const ProductShape& s, std::span<const Operand> in,
+                        std::span<const Operand> out) const {
+    const int64_t m = s.out_channels / s.groups, pixels = NumElements(s.output);
+    const Tiling t = TilingOf(*facts_, m, s.samples * pixels, DotWords(s), s.groups);
+    INFER_ASSIGN(const auto constants, Constants(kDots));
+    INFER_ASSIGN(const auto offsets, OffsetsOnDevice());
+    const bool split = t.parts > 1, flat = pixels == 1, whole = (flat ? m : pixels) % 4 == 0;
+    const bool packs = group_.output && !facts_->int8 && !whole && !split;
+    const QuantParams8& x_params = group_.inputs[0]->params;
+    const int64_t zero = static_cast<uint8_t>(x_params.zero_point());
+    const int64_t n = NumElements(out[0].dims);
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(DotRounds(s, t.k_part));
+    const std::string shader = Cat("qdot", t.suffix(), facts_->int8 ? "b" : "");
+    const LaunchBuilder::Arg y = split   ? b.Scratch(t.parts * n * 4)
+                                 : packs ? b.Scratch(n * 4)
+                                         : b.Write();
+    auto args = Args(b, constants, y);
+    const LaunchBuilder::Arg offset = b.Kept(offsets);
+    args.push_back(offset);
+    b.Dispatch(shader, Specialized({DotLoad(s), flat, whole, split}), args,
+               TilesPush(s, t, t.k_part, zero * 0x01010101), t.groups() * s.groups);
+    if (packs) b.DispatchElements("qpack", {}, {b.ScratchRead(), b.Write()}, Push().U(n), n);
+    if (split) {
+      Push push;
+      push.U(n).U(t.parts).U(s.out_channels).U(pixels);
+      AddActs(push);
+      AddRoundings(push);
+      b.DispatchElements("qdot_finish", Specialized({}),
+                         {b.ScratchRead(), offset, args[2], args[3], b.Write()}, push, n);
+    }
+    return b.Finish(Cat(shader, split ? "_split" : ""));
   }
 
   /// Every channel by itself, and rows of results that are whole words.
@@ -248,7 +348,7 @@ class QuantizedProduct final : public Kernel {
     AddActs(push);
     push.U(ZeroOf(group_.inputs[0]->params));
     AddRoundings(push);
-    INFER_ASSIGN(const auto constants, Constants(false));
+    INFER_ASSIGN(const auto constants, Constants(kFlat));
     LaunchBuilder b(facts_, in, out);
     b.Iterations(s.kernel[0] * (6 * s.kernel[1] + 3 * stride) + kFewRounds);
     b.DispatchElements(
@@ -271,7 +371,7 @@ class QuantizedProduct final : public Kernel {
     AddActs(push);
     push.U(ZeroOf(group_.inputs[0]->params));
     AddRoundings(push);
-    INFER_ASSIGN(const auto constants, Constants(false));
+    INFER_ASSIGN(const auto constants, Constants(kFlat));
     LaunchBuilder b(facts_, in, out);
     b.Iterations(4 * (NumElements(kernel) * (s.in_channels / s.groups + 3) + kFewRounds));
     b.DispatchElements("qdirect", Specialized({}), Args(b, constants, b.Write()), push, n);
@@ -289,7 +389,8 @@ class QuantizedProduct final : public Kernel {
   std::vector<UnaryCode> acts_;
   float to_quanta_ = 1;
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<Memory> weights_[2], scales_on_device_;  // as Packed() packs them
+  mutable std::shared_ptr<Memory> weights_[3], scales_on_device_;  // by Packing
+  mutable std::shared_ptr<Memory> offsets_on_device_;
 };
 
 std::unique_ptr<Kernel> MakeQuantizedProduct(const StepCall& call, const Facts& facts) {

@@ -94,7 +94,7 @@ Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64
 }
 
 Result<int64_t> RowsOfAPart(const DeviceFacts& facts, int64_t rows, const Dims& row_bytes) {
-  int64_t step = 1, largest = 0;
+  int64_t step = 1, largest = 1;
   for (int64_t bytes : row_bytes) {
     step = std::max(step, kPartAlignment / std::gcd(kPartAlignment, bytes));
     largest = std::max(largest, bytes);

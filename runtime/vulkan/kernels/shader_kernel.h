@@ -16,6 +16,7 @@ struct DeviceFacts {
   int64_t max_buffer_bytes = INT64_MAX;
   int64_t max_iterations = INT64_MAX;  ///< of all loops of an invocation
   bool int8 = true, int16 = true, subgroup = true;
+  bool dot = false;               ///< INT8 products by integer dot products
   int64_t max_invocations = 128;  ///< of a workgroup
   int64_t shared_bytes = 16384;   ///< of a workgroup
   bool matrix = false;            ///< cooperative matrices: feature `matrix`

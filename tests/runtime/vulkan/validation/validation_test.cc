@@ -34,7 +34,9 @@ TEST(Validation, TheLayerSpeaks) {
 
 TEST(Validation, NoMessageOverAllShaders) {
   const VulkanOptions kinds[] = {
-      {}, {.stage_all = true}, {.pretend = "discrete", .transfer_bytes = 1}};
+      {},
+      {.stage_all = true, .enable = {"dot"}},
+      {.busy_groups = 300, .pretend = "discrete", .transfer_bytes = 1, .enable = {"dot"}}};
   for (const VulkanOptions& kind : kinds) {
     Messages messages;
     {
