@@ -109,7 +109,7 @@ TEST(VulkanDots, SumsAreThoseOfTheCpu) {
   size_t device = 0;
   for (const int64_t busy : {1, 2, 300})
     for (const bool bytes : {true, false}) {
-      VulkanOptions options{.busy_groups = busy, .enable = {"dot"}};
+      VulkanOptions options{.enable = {"dot"}, .busy_groups = busy};
       if (!bytes) options.disable = {"int8"};
       const auto vulkan = VulkanOver(options);
       ++device;
@@ -152,7 +152,7 @@ TEST(VulkanDots, AreChosenOnRequest) {
   EXPECT_THAT(KernelWithTheBitsOfTheCpu(*off, text), ::testing::StartsWith("vulkan:qconv"));
   // 128 invocations, two queues, memory that the host cannot map.
   const auto pretended =
-      VulkanOver({.pretend = "discrete", .transfer_bytes = 1, .enable = {"dot"}});
+      VulkanOver({.enable = {"dot"}, .pretend = "discrete", .transfer_bytes = 1});
   EXPECT_THAT(KernelWithTheBitsOfTheCpu(*pretended, text), ::testing::StartsWith("vulkan:qdot"));
 }
 

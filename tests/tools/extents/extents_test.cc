@@ -50,6 +50,46 @@ void ExpectFirstFits(const Graph& g, const std::vector<std::string>& sum,
   for (const auto& [a, b] : equal) EXPECT_EQ(e.at(a), e.at(b)) << ToString(e);
 }
 
+/// What `n` of the graph is drawn from: the least and the most of many seeds, with 3 rows of 5.
+std::pair<int64_t, int64_t> DrawnFrom(const std::string& text) {
+  const Graph g = Parsed(text);
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const auto inputs = RandomModelInputs(g, seed, {{"B", 3}, {"S", 5}});
+    EXPECT_TRUE(inputs.ok()) << inputs.status().message();
+    for (int64_t v : (*inputs)[1].tensor().ToInts()) {
+      least = std::min(least, v);
+      most = std::max(most, v);
+    }
+  }
+  return {least, most};
+}
+
+TEST(Extents, LengthsAreOneAndMore) {
+  const std::pair<int64_t, int64_t> lengths = {1, 5};
+  // Masks of padding: positions of a Range, or constant ones, before the length.
+  EXPECT_EQ(
+      DrawnFrom(R"(graph g(x: f32[B,S,4], n: i64[B]) -> (y) { a = const i64[] {0} b = const i64[]
+      {1} c = const i64[1] {1} s = Shape(x) {start=1, end=2} l = Squeeze(s) r = Range(a, l, b) u =
+      Unsqueeze(n, c) m = Less(r, u) y = Not(m) })"),
+      lengths);
+  EXPECT_EQ(
+      DrawnFrom(R"(graph g(x: f32[B,5], n: i32[B]) -> (y) { c = const i64[1] {1} f = Cast(n) {to=7}
+      r = const i64[1,5] {0,1,2,3,4} u = Unsqueeze(f, c) m = GreaterOrEqual(r, u) y = Where(m, x,
+      x) })"),
+      lengths);
+  // Of a recurrent layer.
+  EXPECT_EQ(
+      DrawnFrom(R"(graph g(x: f32[S,B,4], n: i32[B]) -> (h) { w = const f32[1,6,4] ~1 r = const
+      f32[1,6,2] ~2 _, h = GRU(x, w, r, _, n) {hidden_size=2} })"),
+      lengths);
+  // No positions: a number like others.
+  EXPECT_EQ(
+      DrawnFrom(R"(graph g(x: f32[B,5], n: i64[B]) -> (y) { r = const i64[1] {7} m = Less(r, n) y =
+      Not(m) })"),
+      (std::pair<int64_t, int64_t>{0, 1}));
+}
+
 /// Many samples of sound beside a state of one stream, whose extents are named apart.
 TEST(Extents, OneIsLongWhereTheOthersAreOne) {
   std::string window = "0";

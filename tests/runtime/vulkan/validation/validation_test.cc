@@ -35,8 +35,8 @@ TEST(Validation, TheLayerSpeaks) {
 TEST(Validation, NoMessageOverAllShaders) {
   const VulkanOptions kinds[] = {
       {},
-      {.stage_all = true, .enable = {"dot"}},
-      {.busy_groups = 300, .pretend = "discrete", .transfer_bytes = 1, .enable = {"dot"}}};
+      {.enable = {"dot"}, .stage_all = true},
+      {.enable = {"dot"}, .busy_groups = 300, .pretend = "discrete", .transfer_bytes = 1}};
   for (const VulkanOptions& kind : kinds) {
     Messages messages;
     {
