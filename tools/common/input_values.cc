@@ -126,7 +126,7 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
     }
   }
   constexpr int64_t kUnbounded = int64_t{1} << 31;
-  int64_t bound = IndexBound(v, kUnbounded);
+  int64_t bound = std::min(IndexBound(v, kUnbounded), PositionsOf(v, extents).value_or(kUnbounded));
   if (bound == kUnbounded) bound = BitWidth(dtype) == 8 ? 128 : 2;
   for (int64_t i = 0; i < t.num_elements(); ++i)
     t.SetInt(i, random.Below(static_cast<uint32_t>(std::max<int64_t>(bound, 1))));

@@ -16,14 +16,14 @@ class LengthSearch {
     for (const auto& [name, n] : extents) numbers_.emplace(name, Dim(n));
   }
 
-  /// As MostLength.
-  std::optional<int64_t> Most(const Value& v) const {
+  /// As MostLength, or as PositionsOf where it `is_index`.
+  std::optional<int64_t> Most(const Value& v, bool is_index) const {
     std::set<const Value*> seen = {&v};
     std::deque<const Value*> forms = {&v};
     for (; !forms.empty(); forms.pop_front())
       for (const Use& use : forms.front()->uses()) {
         const Node& n = *use.user;
-        if (const auto most = MostOf(n, use.operand)) return most;
+        if (const auto most = MostOf(n, use.operand, is_index)) return most;
         if (use.operand == 0 && n.output(0) && IsSame(n) && seen.insert(n.output(0)).second)
           forms.push_back(n.output(0));
       }
@@ -64,12 +64,12 @@ class LengthSearch {
     return n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided) || n.Is("Expand");
   }
 
-  std::optional<int64_t> MostOf(const Node& n, size_t operand) const {
+  std::optional<int64_t> MostOf(const Node& n, size_t operand, bool is_index) const {
     constexpr size_t kSequenceLengths = 4;
-    if (IsRecurrentLayer(n) && operand == kSequenceLengths)
+    if (!is_index && IsRecurrentLayer(n) && operand == kSequenceLengths)
       return Extent(n.input(0), n.AttrOr<int64_t>("layout", 0) != 0 ? 1 : 0);
     const bool compares = n.inputs().size() == 2 && n.output(0) &&
-                          n.output(0)->dtype() == DType::kBool && !n.Is("Equal");
+                          n.output(0)->dtype() == DType::kBool && n.Is("Equal") == is_index;
     return compares && n.input(0)->dtype() != DType::kBool ? Positions(n.input(1 - operand))
                                                            : std::nullopt;
   }
@@ -154,7 +154,11 @@ bool IsKeepMask(const Value& v) {
 }
 
 std::optional<int64_t> MostLength(const Value& v, const OpenExtents& extents) {
-  return LengthSearch(extents).Most(v);
+  return LengthSearch(extents).Most(v, false);
+}
+
+std::optional<int64_t> PositionsOf(const Value& v, const OpenExtents& extents) {
+  return LengthSearch(extents).Most(v, true);
 }
 
 std::optional<int64_t> LengthFill(const Value& v, const OpenExtents& extents) {

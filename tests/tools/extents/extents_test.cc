@@ -83,6 +83,10 @@ TEST(Extents, LengthsAreOneAndMore) {
       DrawnFrom(R"(graph g(x: f32[S,B,4], n: i32[B]) -> (h) { w = const f32[1,6,4] ~1 r = const
       f32[1,6,2] ~2 _, h = GRU(x, w, r, _, n) {hidden_size=2} })"),
       lengths);
+  // One-hot codes: any position.
+  EXPECT_EQ(DrawnFrom(R"(graph g(x: f32[B,5], n: i32[B]) -> (y) { c = const i64[1] {1} r = const
+      i32[1,7] {0,1,2,3,4,5,6} u = Unsqueeze(n, c) m = Equal(u, r) y = Not(m) })"),
+            (std::pair<int64_t, int64_t>{0, 6}));
   // No positions: a number like others.
   EXPECT_EQ(
       DrawnFrom(R"(graph g(x: f32[B,5], n: i64[B]) -> (y) { r = const i64[1] {7} m = Less(r, n) y =
