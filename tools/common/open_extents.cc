@@ -215,14 +215,36 @@ class CandidateList {
   std::set<OpenExtents> seen_;
 };
 
-/// Whether inference, which knows the extents, leaves an output empty.
-Result<bool> Infers(const Graph& g, const OpenExtents& extents) {
+/// Whether an axis is padded by more of its reflection than it has, as windows of sound longer than
+/// the sound are: we go on and on, ONNX Runtime and PyTorch refuse.
+bool ReflectsBeyond(const Graph& known) {
+  bool beyond = false;
+  for (const auto& n : known.nodes()) {
+    if (!n->Is("Pad") || n->Attr<std::string>("mode") != "reflect" || n->input(3)) continue;
+    const Value *x = n->input(0), *pads = n->input(1);
+    if (!pads->is_constant() || !x->shape().is_static()) continue;
+    const std::vector<int64_t> all = pads->constant()->ToInts();
+    const Dims dims = x->shape().static_dims();
+    for (size_t i = 0; i < all.size() && all.size() == 2 * dims.size(); ++i)
+      beyond |= all[i] >= dims[i % dims.size()];
+  }
+  return beyond;
+}
+
+struct Inferred {
+  bool empty = false;   ///< an output
+  bool beyond = false;  ///< ReflectsBeyond
+};
+/// What inference says, which knows the extents.
+Result<Inferred> Infers(const Graph& g, const OpenExtents& extents) {
   INFER_ASSIGN(const Graph known, WithExtents(g, extents));
   const auto& outputs = known.outputs();
-  return std::any_of(outputs.begin(), outputs.end(), [](const Value* v) {
+  Inferred inferred{.beyond = ReflectsBeyond(known)};
+  inferred.empty = std::any_of(outputs.begin(), outputs.end(), [](const Value* v) {
     return v->type().is_tensor() && v->tensor_type().is_static() &&
            NumElements(v->shape().static_dims()) == 0;
   });
+  return inferred;
 }
 
 /// No extent is below that of `large`.
@@ -278,18 +300,25 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
     open.leading.erase(name);
     open.others.erase(name);
   }
-  const std::vector<OpenExtents> candidates = CandidateList(g, search).Make(open);
+  std::vector<OpenExtents> candidates = CandidateList(g, search).Make(open);
+  const size_t kinds = candidates.size();
   std::optional<OpenExtents> with_empty_output;
   Status last, too_large;
   std::vector<OpenExtents> large;  // that were too large for the memory
   bool unsupported = true;         // every refusal was of what we cannot do
   int unsupported_runs = 0, empty_runs = 0;
-  for (const OpenExtents& extents : candidates) {
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const OpenExtents extents = candidates[i];
     if (MaxElements(g, extents) > kMaxElements && extents.size() > search.fixed.size()) continue;
     if (std::any_of(large.begin(), large.end(),
                     [&](const OpenExtents& l) { return IsAsLarge(extents, l); }))
       continue;
-    auto empty = Infers(g, extents);
+    const auto inferred = Infers(g, extents);
+    if (inferred.ok() && inferred->beyond && i < kinds) {
+      candidates.push_back(extents);  // behind all others
+      continue;
+    }
+    Result<bool> empty = inferred.ok() ? Result<bool>(inferred->empty) : inferred.status();
     const bool ran = empty.ok() && search.run;
     if (ran) empty = search.run(extents);
     if (!empty.ok()) {
@@ -312,7 +341,7 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
   if (with_empty_output) return *with_empty_output;
   if (last.ok() && !too_large.ok()) return too_large;
   if (unsupported && !last.ok()) return last;
-  return InvalidArgument(Cat("the model runs on none of ", candidates.size(),
+  return InvalidArgument(Cat("the model runs on none of ", kinds,
                              " kinds of random inputs (the last: ", last.message(),
                              "): give its shapes (--shape, --set) or real inputs"));
 }

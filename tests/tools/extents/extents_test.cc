@@ -50,6 +50,20 @@ void ExpectFirstFits(const Graph& g, const std::vector<std::string>& sum,
   for (const auto& [a, b] : equal) EXPECT_EQ(e.at(a), e.at(b)) << ToString(e);
 }
 
+/// Windows of sound are padded by their reflection: ONNX Runtime wants more sound than that.
+TEST(Extents, AreMoreThanWhatIsReflected) {
+  const char* const text =
+      R"(graph g(x: f32[B,N]) -> (y) { p = const i64[4] {0,200,0,200} y = Pad(x, p)
+      {mode="reflect"} })";
+  const Found found = Find(Parsed(text));
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_GT(found.extents->at("N"), 200);
+  // What is asked for holds.
+  const Found asked = Find(Parsed(text), 2, {{"N", 4}});
+  ASSERT_TRUE(asked.extents.ok()) << asked.extents.status().message();
+  EXPECT_EQ(asked.extents->at("N"), 4);
+}
+
 /// What `n` of the graph is drawn from: the least and the most of many seeds, with 3 rows of 5.
 std::pair<int64_t, int64_t> DrawnFrom(const std::string& text) {
   const Graph g = Parsed(text);
