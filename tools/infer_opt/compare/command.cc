@@ -15,6 +15,7 @@
 #include "tools/engines/python_files.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/compare/bisect.h"
+#include "tools/infer_opt/compare/nearer.h"
 
 namespace infer {
 namespace {
@@ -111,6 +112,7 @@ class CompareCommand : public Command {
     report["verdict"] = Name(verdict);
     context.Print(AccuracyText(accuracy, context.verbose) + "\n");
     INFER_TRY(Blame(context, accuracy, accurate, GateText(gates), report));
+    if (!accurate && !golden_ && !against_.empty()) INFER_TRY(TellNearer(context, report));
     if (!accurate && !own_gate)
       context.Note(
           "the gate is that of a rewrite; for a quantized or pruned model name one: --max-drop, "
@@ -240,6 +242,22 @@ class CompareCommand : public Command {
       context.Warn(Cat("output '", Printable(name), "' is not compared: ", why));
     }
     report["against"]["left_out"] = std::move(left_out);
+  }
+
+  /// Which of the two runtimes that disagree on the one model is nearer to the reference kernels.
+  Status TellNearer(Context& context, Json& report) const {
+    const Graph& g = candidate_->graph;
+    context.Step("reference kernels");
+    INFER_ASSIGN(const OutputSource ours, RunsOf(g, *backend_, device_.level, device_.threads,
+                                                 context.stop(), device_.computes()));
+    INFER_ASSIGN(const auto distance,
+                 CompareWithReference(g, ours, golden_outputs_, samples_, context.stop()));
+    if (!distance) return {};
+    report["against"]["from_reference"] = {{"ours", distance->ours}, {"theirs", distance->theirs}};
+    context.PrintLine(Cat("from the reference kernels, on the first sample: ", device_.device, " ",
+                          Rounded(distance->ours, 2), ", ", against_, " ",
+                          Rounded(distance->theirs, 2), " of the largest output"));
+    return {};
   }
 
   Status OpenStored(Json& report) {
