@@ -12,15 +12,21 @@ namespace infer::engine {
 class Patience {
  public:
   /// Looks whether `there()` holds, without sleeping, as long as the waits before were short.
+  /// Behind long ones some look all the same: a client that was answered by a sleeper wakes late
+  /// itself, so that the next wait is long because the last was, and stays so until somebody looks.
   template <typename There>
   bool Look(const There& there) {
     if (there()) return true;
-    if (mean_ns_ > kMostNs || AvailableCores() < 2) return false;
+    if (!IsWorthIt() || AvailableCores() < 2) return false;
     const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kMostNs);
     while (std::chrono::steady_clock::now() < until) {
       std::this_thread::yield();  // whoever is waited for may be due on this processor
-      if (there()) return true;
+      if (there()) {
+        trust_ = kTrust;
+        return true;
+      }
     }
+    trust_ = 0;
     return false;
   }
   /// What a wait took, looking and sleeping.
@@ -29,8 +35,20 @@ class Patience {
   }
 
  private:
+  bool IsWorthIt() {
+    if (mean_ns_ <= kMostNs) return true;
+    if (trust_ > 0) {
+      --trust_;
+      return true;
+    }
+    return ++passed_ % kTryEvery == 0;
+  }
+
   static constexpr int64_t kMostNs = 50'000;
+  /// Of waits behind long ones one in so many looks, and where it was right so many more do.
+  static constexpr int kTryEvery = 16, kTrust = 8;
   int64_t mean_ns_ = 0;
+  int trust_ = 0, passed_ = 0;
 };
 
 }  // namespace infer::engine

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kMsNs = 1'000'000;
 
 /// `count` requests that succeeded, with these times in ms.
 Observed Served(int64_t count, double queue_ms, double compute_ms) {
@@ -135,7 +135,7 @@ TEST(Recommend, TrialsWhereAllRunsAreFull) {
 TEST(Recommend, NoWaitingForOthersThatDoNotCome) {
   Observed o = Served(1000, 5, 1);
   o.seconds = 10;
-  o.batch = {.max_rows = 8, .max_delay_ns = 5 * kMs};
+  o.batch = {.max_rows = 8, .max_delay_ns = 5 * kMsNs};
   Ran(o, 1, 1000, 1);
   o.stats.fired[static_cast<size_t>(Fired::kWaited)] = 1000;
   o.stats.single[static_cast<size_t>(Single::kNoneOther)] = 1000;
@@ -150,7 +150,7 @@ TEST(Recommend, QueuesThatFitTheTimeout) {
   Observed o = Saturated();
   o.batchable = false;
   o.stats.ends[EndIndex(State::kTimedOut)] = 500;
-  o.timeout_ns = 50 * kMs;
+  o.timeout_ns = 50 * kMsNs;
   const Recommendation r = Only(Recommend(o));
   EXPECT_EQ(r.setting, Setting::kMaxRequests);
   EXPECT_EQ(r.from, "1024");
@@ -186,7 +186,7 @@ TEST(Recommend, BucketsAndMemory) {
 TEST(Recommend, AFasterVariantThatIsNoLessRight) {
   RoutePolicy policy{.mode = SplitRoute{}, .variants = {{.model = "fp32"}, {.model = "int8"}}};
   RouteStats stats{.route = "r", .mode = "split"};
-  for (const auto& [name, ns] : {std::pair("fp32", 4 * kMs), std::pair("int8", kMs)}) {
+  for (const auto& [name, ns] : {std::pair("fp32", 4 * kMsNs), std::pair("int8", kMsNs)}) {
     VariantStats v{.model = name, .ready = true, .sent = name[0] == 'f' ? 900 : 300};
     for (int i = 0; i < 300; ++i) v.total_ns.Record(ns);
     stats.variants.push_back(std::move(v));
@@ -223,10 +223,10 @@ TEST(Recommend, NeverContradictsItself) {
     o.seconds = 0.1 * static_cast<double>(1 + below(50));
     o.instances = 1 + static_cast<int>(below(4));
     o.most_instances = o.instances + static_cast<int>(below(4));
-    o.batch = {.max_rows = 1 + below(16), .max_delay_ns = below(2) * kMs, .adapts = below(2) == 1};
+    o.batch = {.max_rows = 1 + below(16), .max_delay_ns = below(2) * kMsNs, .adapts = below(2) == 1};
     o.batchable = below(2) == 1;
     o.has_buckets = below(2) == 1;
-    o.timeout_ns = below(2) ? kNever : (1 + below(100)) * kMs;
+    o.timeout_ns = below(2) ? kNever : (1 + below(100)) * kMsNs;
     o.memory_bytes = below(2) ? kNever : 1000;
     o.queue.max_requests = 1 + below(100);
     for (const int64_t rows : {1, 2, 4, 8})
@@ -323,7 +323,7 @@ TEST(Recommend, WhatItPromisesComesTrue) {
     ModelOptions options;
     options.instances = 1 + static_cast<int>(random.Below(static_cast<uint32_t>(w.cores)));
     options.batch.max_rows = int64_t{1} << random.Below(5);
-    options.batch.max_delay_ns = random.Below(3) == 0 && options.batch.max_rows > 1 ? 2 * kMs : 0;
+    options.batch.max_delay_ns = random.Below(3) == 0 && options.batch.max_rows > 1 ? 2 * kMsNs : 0;
     options.batch.adapts = random.Below(3) == 0;
     const Observed before = Serve(w, options, seed);
     for (const Recommendation& r : Recommend(before).recommendations) {

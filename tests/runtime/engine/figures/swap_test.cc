@@ -112,11 +112,11 @@ TEST(EngineFigures, DrainLosesNone) {
     for (int t = 0; t < kThreads; ++t)
       threads.emplace_back([&, t] {
         for (int i = t; i < kRequests; i += kThreads) {
-          ++submitted;
           engine->Submit({.model = "m", .inputs = {Ones({1, 64})}}, [&, i](const Outcome& o) {
             ++told[static_cast<size_t>(i)];
             ++(o.end == State::kSucceeded ? succeeded : rejected);
           });
+          ++submitted;
         }
       });
     // The last time behind all of them.
