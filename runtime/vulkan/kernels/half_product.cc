@@ -327,10 +327,10 @@ std::unique_ptr<Kernel> MakeHalf(const StepCall& call, const Facts& facts) {
 }  // namespace
 
 KernelList HalfKernels(const Facts& facts) {
-  KernelList all;
-  for (const char* op : {"MatMul", "Gemm", "Conv"})
-    all.push_back(Def(facts, op, "", Name(Compute::kF16), RefuseHalf, MakeHalf));
-  return all;
+  const auto half = [&](const char* op) {
+    return Def(facts, op, "", Name(Compute::kF16), RefuseHalf, MakeHalf);
+  };
+  return {half("MatMul"), half("Gemm"), half("Conv")};
 }
 
 }  // namespace infer::vulkan

@@ -223,7 +223,8 @@ TEST(Recommend, NeverContradictsItself) {
     o.seconds = 0.1 * static_cast<double>(1 + below(50));
     o.instances = 1 + static_cast<int>(below(4));
     o.most_instances = o.instances + static_cast<int>(below(4));
-    o.batch = {.max_rows = 1 + below(16), .max_delay_ns = below(2) * kMsNs, .adapts = below(2) == 1};
+    o.batch = {
+        .max_rows = 1 + below(16), .max_delay_ns = below(2) * kMsNs, .adapts = below(2) == 1};
     o.batchable = below(2) == 1;
     o.has_buckets = below(2) == 1;
     o.timeout_ns = below(2) ? kNever : (1 + below(100)) * kMsNs;
