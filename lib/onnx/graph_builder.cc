@@ -398,6 +398,12 @@ class Builder : public LiftContext {
                                 ", but is ", ToString(it->second->type())));
       INFER_ASSIGN(Value * own, OwnOutput(it->second));
       editor_.MarkOutput(own);
+      // Nothing is derived from the shape of a model's output that nobody reads, and files have to
+      // say one.
+      const bool is_last = where_.empty() && own->uses().empty();
+      if (is_last && declared.ok() && declared->is_tensor() && own->type().is_tensor() &&
+          !own->shape().has_rank())
+        editor_.SetType(own, *declared);
     }
     if (!ctx_.unsupported.empty()) return {};
     if (const int dead = editor_.Sweep(); dead > 0)

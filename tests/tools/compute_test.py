@@ -46,9 +46,10 @@ class Compute(CliTestCase):
     def test_refusals(self):
         self.assertIn("bf16", self.expect(4, "infer-opt", "run", MODEL, "--device", "reference", *BF16).stderr)
         self.expect(2, "infer-opt", "run", MODEL, "--level", "0", *BF16)
-        self.expect(2, "infer-opt", "run", MODEL, "--compute", "f16")
+        self.expect(2, "infer-opt", "run", MODEL, "--compute", "f8")
+        self.assertIn("cpu does not compute in f16", self.expect(4, "infer-opt", "run", MODEL, "--compute", "f16").stderr)
         self.expect(2, "infer-opt", "compare", MODEL, MODEL, "--bisect", *BF16)
-        self.expect(2, "infer-bench", "compare", MODEL, "--a", "compute=f16")
+        self.expect(2, "infer-bench", "compare", MODEL, "--a", "compute=f8")
 
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-time", "0.02", "--cold", "1",
