@@ -402,8 +402,8 @@ class Builder : public LiftContext {
       // say one.
       const bool is_last = where_.empty() && own->uses().empty();
       if (is_last && declared.ok() && declared->is_tensor() && own->type().is_tensor() &&
-          !own->shape().has_rank())
-        editor_.SetType(own, *declared);
+          !own->shape().has_rank() && declared->tensor().shape.has_rank())
+        editor_.SetType(own, TensorType{own->dtype(), declared->tensor().shape});
     }
     if (!ctx_.unsupported.empty()) return {};
     if (const int dead = editor_.Sweep(); dead > 0)
