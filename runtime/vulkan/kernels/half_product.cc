@@ -30,7 +30,7 @@ constexpr int64_t kBytes = 2, kWord = 8;
 int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 int64_t Pieces(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Of shared memory that half.comp takes for tiles of `tile` x `tile`.
-int64_t SharedBytes(int64_t tile) { return 2 * 2 * tile * 5 * 16; }
+int64_t SharedBytes(int64_t tile) { return tile * 2 * 2 * 5 * 16; }
 
 std::string RefuseHalf(const StepCall& call, const DeviceFacts& facts) {
   if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;

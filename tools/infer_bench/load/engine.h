@@ -34,7 +34,7 @@ class Engine {
   /// thread that drives the load takes no core from the engine. False: the engine does not do it.
   /// A query that failed is not followed. An empty `next` ends it.
   using NextFn = std::function<std::optional<int64_t>()>;
-  virtual bool FollowAnswers(NextFn /*next*/, int64_t /*samples*/) { return false; }
+  virtual bool FollowAnswers(const NextFn& /*next*/, int64_t /*samples*/) { return false; }
   /// Gives up what was submitted and not answered; nothing of it is heard of again.
   virtual void Abandon() = 0;
 };

@@ -269,9 +269,9 @@ void ServedModel::Submit(int64_t id, int64_t samples) {
   HandOver(std::move(begun));
 }
 
-bool ServedModel::FollowAnswers(NextFn next, int64_t samples) {
+bool ServedModel::FollowAnswers(const NextFn& next, int64_t samples) {
   const std::lock_guard lock(mutex_);
-  next_ = std::move(next);
+  next_ = next;
   next_samples_ = samples;
   return true;
 }

@@ -58,7 +58,7 @@ class ServedModel : public Engine {
   double NowMs() override;
   void Submit(int64_t id, int64_t samples) override;
   std::vector<Done> Wait(double until_ms) override;
-  bool FollowAnswers(NextFn next, int64_t samples) override;
+  bool FollowAnswers(const NextFn& next, int64_t samples) override;
   void Abandon() override;
 
   /// What came before counts in no statistics. Planned faults begin.
