@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxWarnings = 100;
 
-/// What stands for extents that are open: a symbol for each, the same symbol for all, or a number,
+/// Stand-ins for extents that are open: a symbol for each, the same symbol for all, or a number,
 /// for named ones too. What one of them leaves open for its sake (do two symbols broadcast?),
 /// another settles.
 enum class Filling : uint8_t { kEach, kSame, kOne, kMany };

@@ -118,7 +118,7 @@ struct DeviceSpan {
   double begin_ms = 0, end_ms = 0;
 };
 
-/// What a device did, in ms since StartActivity, by the host's clock.
+/// The work of a device, in ms since StartActivity, by the host's clock.
 struct DeviceActivity {
   std::vector<std::string> queues;  ///< "compute", "upload", "download"
   std::vector<DeviceSpan> spans;    ///< of each encoder in its order

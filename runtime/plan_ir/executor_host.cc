@@ -11,7 +11,7 @@
 namespace infer {
 namespace {
 
-/// What contexts for late steps of other shapes than the last may hold.
+/// Bytes that contexts for late steps of other shapes than the last may hold.
 constexpr int64_t kMostLateBytes = int64_t{64} << 20;
 
 /// A datum that does not borrow memory of the arena.

@@ -235,7 +235,7 @@ struct Inferred {
   bool empty = false;   ///< an output
   bool beyond = false;  ///< ReflectsBeyond
 };
-/// What inference says, which knows the extents.
+/// The verdict of inference, which knows the extents.
 Result<Inferred> Infers(const Graph& g, const OpenExtents& extents) {
   INFER_ASSIGN(const Graph known, WithExtents(g, extents));
   const auto& outputs = known.outputs();

@@ -9,7 +9,7 @@
 
 namespace infer::vulkan {
 
-/// What a queue is for. Uploads and downloads have a queue each: a download waits for the shaders
+/// The use of a queue. Uploads and downloads have a queue each: a download waits for the shaders
 /// before it, and what is behind it on its queue waits with it. Where a device has fewer queues,
 /// downloads, then uploads go to the queue of the shaders.
 enum class QueueKind : uint8_t { kCompute, kUpload, kDownload };

@@ -27,7 +27,7 @@ class ActivityLog {
 
  private:
   friend class ActivityWriter;
-  /// What a queue's clock shows, and what the host's shows then.
+  /// One moment by a queue's clock and by the host's.
   struct ClockPoint {
     uint64_t ticks = 0;
     double host_ms = 0, way_ms = 0;  // there and back

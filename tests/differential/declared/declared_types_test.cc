@@ -74,7 +74,7 @@ const Producer kProducers[] = {
      {1, 2, 3, 3}},
 };
 
-/// What a pass may derive from the extents of m.
+/// Numbers that a pass may derive from the extents of m.
 const char* const kReaders[] = {
     "y = Size(m)",
     "y = Shape(m)",

@@ -1,4 +1,4 @@
-/// What products in f16 take on a device with cooperative matrices: TFLOP/s of a loop that does
+/// Times of products in f16 on a device with cooperative matrices: TFLOP/s of a loop that does
 /// nothing else (shaders/matrix_peak.comp), and of shaders/half.comp on m x k by k x n, operands in
 /// f16 on the device. Usage: vulkan_product_bench [M N K]. Best and median of several submissions;
 /// judges nothing.

@@ -133,7 +133,7 @@ Result<std::shared_ptr<const Program>> Compiled() {
   return backend->Compile(g, {.level = 0});
 }
 
-/// What it costs a run, of one submission, that the device's activity is written down.
+/// The cost for a run, of one submission, of writing the device's activity down.
 Status MeasureActivity(const Program& program, RunContext& context, Bare& bare) {
   constexpr int kRounds = 20, kRuns = 50;
   std::vector<double> with, without, host;

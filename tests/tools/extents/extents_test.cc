@@ -58,13 +58,13 @@ TEST(Extents, AreMoreThanWhatIsReflected) {
   const Found found = Find(Parsed(text));
   ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
   EXPECT_GT(found.extents->at("N"), 200);
-  // What is asked for holds.
+  // Extents that are asked for hold.
   const Found asked = Find(Parsed(text), 2, {{"N", 4}});
   ASSERT_TRUE(asked.extents.ok()) << asked.extents.status().message();
   EXPECT_EQ(asked.extents->at("N"), 4);
 }
 
-/// What `n` of the graph is drawn from: the least and the most of many seeds, with 3 rows of 5.
+/// The range of `n` of the graph: the least and the most of many seeds, with 3 rows of 5.
 std::pair<int64_t, int64_t> DrawnFrom(const std::string& text) {
   const Graph g = Parsed(text);
   int64_t least = INT64_MAX, most = INT64_MIN;

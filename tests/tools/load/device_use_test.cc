@@ -1,4 +1,4 @@
-/// What is made of the spans of a device's queues.
+/// Figures of the spans of a device's queues.
 #include "tools/infer_bench/load/device_use.h"
 
 #include <gmock/gmock.h>

@@ -110,7 +110,7 @@ class Driver {
     INFER_TRY(Issue());
     const double end_ms = engine_.NowMs();
     EndFollowing();
-    // What was answered without waking this thread.
+    // Answers that did not wake this thread.
     if (follows_) INFER_TRY(Take(engine_.Wait(end_ms)));
     r_.issued = in_flight_->issued();
     r_.seconds = (end_ms - start_ms_) / 1e3;

@@ -48,7 +48,7 @@ std::vector<Shared> FourModels() {
 struct Round {
   std::vector<double> alone, together;
   double split = 0;  ///< BestSplit
-  /// What each model gets together, as a share of what it has alone, added up. Of shares of time in
+  /// Rates together as shares of those alone, added up over the models. Of shares of time in
   /// which each has all cores and caches this is 1.
   double sum() const {
     double s = 0;
