@@ -167,7 +167,8 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
     bound->plain.push_back(plain ? plan->code[l].get() : nullptr);
   }
   bound->args.resize(frame.args.size());
-  // Commands of the device are handed over by the calling thread: runs beside it need no lanes of it.
+  // Commands of the device are handed over by the calling thread: runs beside it need no lanes of
+  // it.
   bound->alone = true;
   for (size_t l = 0; l < frame.launches.size(); ++l)
     bound->alone &= frame.launches[l].alone || (frame.uses_device && IsCommand(*plan, l));
