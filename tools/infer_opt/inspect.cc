@@ -245,7 +245,7 @@ class InspectCommand : public Command {
     context.Print("\n" + TextTable(rows));
   }
 
-  /// What the step that makes `output` costs, where the graph tells more than the step: bodies of
+  /// The cost of the step that makes `output`, where the graph tells more than the step: bodies of
   /// control flow count as in the summary, and what follows from values of the run is unknown.
   static std::optional<Cost> InGraph(const Graph& sized, const std::string& output,
                                      std::optional<Cost> of_step) {

@@ -27,6 +27,18 @@ Result<bool> Switch(const char* name) {
   return *text == '1';
 }
 
+/// `target` stays where the variable is not set. `kind` says in words what it has to be.
+Status ReadNumber(const char* variable, const char* kind, int64_t least, int64_t& target,
+                  int64_t most = INT64_MAX) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return {};
+  const auto number = ParseInt(text);
+  if (!number || *number < least || *number > most)
+    return InvalidArgument(Cat(variable, "=", text, ": not ", kind));
+  target = *number;
+  return {};
+}
+
 /// Names between commas.
 Result<std::vector<std::string>> FeaturesOf(const char* variable) {
   const char* text = std::getenv(variable);
@@ -64,43 +76,21 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
   options.pipeline_cache = PipelineFolder();
   INFER_ASSIGN(options.disable, FeaturesOf("INFER_VULKAN_DISABLE"));
   INFER_ASSIGN(options.enable, FeaturesOf("INFER_VULKAN_ENABLE"));
-  if (const char* text = std::getenv("INFER_VULKAN_MEMORY"); text && *text) {
-    const auto bytes = ParseInt(text);
-    if (!bytes || *bytes < 0)
-      return InvalidArgument(Cat("INFER_VULKAN_MEMORY=", text, ": not a number of bytes"));
-    options.memory_bytes = *bytes;
-  }
-  if (const char* text = std::getenv("INFER_VULKAN_BUSY_GROUPS"); text && *text) {
-    const auto groups = ParseInt(text);
-    if (!groups || *groups < 1)
-      return InvalidArgument(
-          Cat("INFER_VULKAN_BUSY_GROUPS=", text, ": not a number of workgroups"));
-    options.busy_groups = *groups;
-  }
-  if (const char* text = std::getenv("INFER_VULKAN_BUFFER"); text && *text) {
-    const auto bytes = ParseInt(text);
-    if (!bytes || *bytes < 1)
-      return InvalidArgument(Cat("INFER_VULKAN_BUFFER=", text, ": not a number of bytes"));
-    options.max_buffer_bytes = *bytes;
-  }
+  INFER_TRY(ReadNumber("INFER_VULKAN_MEMORY", "a number of bytes", 0, options.memory_bytes));
+  INFER_TRY(
+      ReadNumber("INFER_VULKAN_BUSY_GROUPS", "a number of workgroups", 1, options.busy_groups));
+  INFER_TRY(ReadNumber("INFER_VULKAN_BUFFER", "a number of bytes", 1, options.max_buffer_bytes));
   if (const char* text = std::getenv("INFER_VULKAN_PRETEND"); text && *text) {
     if (std::string_view(text) != "discrete")
       return InvalidArgument(Cat("INFER_VULKAN_PRETEND=", text, ": discrete, or nothing"));
     options.pretend = text;
     options.transfer_bytes = 1;
   }
-  if (const char* text = std::getenv("INFER_VULKAN_TRANSFER_BYTES"); text && *text) {
-    const auto bytes = ParseInt(text);
-    if (!bytes || *bytes < 1)
-      return InvalidArgument(Cat("INFER_VULKAN_TRANSFER_BYTES=", text, ": not a number of bytes"));
-    options.transfer_bytes = *bytes;
-  }
-  if (const char* text = std::getenv("INFER_VULKAN_TRANSFER_QUEUES"); text && *text) {
-    const auto queues = ParseInt(text);
-    if (!queues || *queues < 0 || *queues > 2)
-      return InvalidArgument(Cat("INFER_VULKAN_TRANSFER_QUEUES=", text, ": 0, 1 or 2"));
-    options.transfer_queues = static_cast<uint32_t>(*queues);
-  }
+  INFER_TRY(
+      ReadNumber("INFER_VULKAN_TRANSFER_BYTES", "a number of bytes", 1, options.transfer_bytes));
+  int64_t queues = options.transfer_queues;
+  INFER_TRY(ReadNumber("INFER_VULKAN_TRANSFER_QUEUES", "0, 1 or 2", 0, queues, 2));
+  options.transfer_queues = static_cast<uint32_t>(queues);
   INFER_ASSIGN(options.stage_all, Switch("INFER_VULKAN_STAGE_ALL"));
   INFER_ASSIGN(options.validate, Switch("INFER_VULKAN_VALIDATE"));
   if (options.validate || !options.pretend.empty())

@@ -127,7 +127,7 @@ TEST(EngineFigures, OverheadOfAnEmptyModel) {
          ", p99 ", Us(&way == ways ? p99 + bare50 : p99), "; the first of a turn p50 ",
          Us(Quantile(way.first, 0.5)));
     if (&way < ways + 2) continue;
-    const double client = &way == ways + 4 ? std::max(wake50, 30.0) : 0;
+    const double client = &way == ways + 4 ? wake50 : 0;
     EXPECT_LE(p50, std::max(20.0, wake50) + client) << way.name;
     EXPECT_LE(p99, std::max(200.0, 2 * wake99) + client) << way.name;
   }
