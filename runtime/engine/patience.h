@@ -9,7 +9,9 @@
 
 namespace infer::engine {
 
-class Patience {
+/// `Clock`: a parameter for tests alone.
+template <typename Clock = std::chrono::steady_clock>
+class BasicPatience {
  public:
   /// Looks whether `there()` holds, without sleeping, as long as the waits before were short.
   /// Behind long ones some look all the same: a client that was answered by a sleeper wakes late
@@ -18,8 +20,8 @@ class Patience {
   bool Look(const There& there) {
     if (there()) return true;
     if (!IsWorthIt() || AvailableCores() < 2) return false;
-    const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kMostNs);
-    while (std::chrono::steady_clock::now() < until) {
+    const auto until = Clock::now() + std::chrono::nanoseconds(kMostNs);
+    while (Clock::now() < until) {
       std::this_thread::yield();  // whoever is waited for may be due on this processor
       if (there()) {
         trust_ = kTrust;
@@ -50,5 +52,7 @@ class Patience {
   int64_t mean_ns_ = 0;
   int trust_ = 0, passed_ = 0;
 };
+
+using Patience = BasicPatience<>;
 
 }  // namespace infer::engine

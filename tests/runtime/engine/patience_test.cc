@@ -7,20 +7,28 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+/// A microsecond later at each reading, however long the thread was not running.
+struct TickingClock {
+  using time_point = std::chrono::time_point<TickingClock, nanoseconds>;
+  static inline int64_t ticks = 0;
+  static time_point now() { return time_point(nanoseconds(1000 * ++ticks)); }
+};
+using TestedPatience = BasicPatience<TickingClock>;
+
 /// How often a look asked before it gave up, or found it at the `found`th question.
-int Questions(Patience& patience, int found = 1 << 30) {
+int Questions(TestedPatience& patience, int found = 1 << 30) {
   int asked = 0;
   patience.Look([&] { return ++asked >= found; });
   return asked;
 }
 
-void WaitLong(Patience& patience, int times) {
+void WaitLong(TestedPatience& patience, int times) {
   for (int i = 0; i < times; ++i) patience.Waited(std::chrono::milliseconds(1));
 }
 
 TEST(Patience, LooksWhileWaitsAreShort) {
   if (AvailableCores() < 2) GTEST_SKIP() << "one core";
-  Patience patience;
+  TestedPatience patience;
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(Questions(patience, 3), 3);
     patience.Waited(nanoseconds(1000));
@@ -30,7 +38,7 @@ TEST(Patience, LooksWhileWaitsAreShort) {
 
 TEST(Patience, BehindLongWaitsOneInSixteenLooks) {
   if (AvailableCores() < 2) GTEST_SKIP() << "one core";
-  Patience patience;
+  TestedPatience patience;
   WaitLong(patience, 20);
   int looked = 0;
   for (int i = 0; i < 160; ++i) {
@@ -44,7 +52,7 @@ TEST(Patience, BehindLongWaitsOneInSixteenLooks) {
 /// Where a look was right, waits are short as soon as everybody looks.
 TEST(Patience, ComesBackFromLongWaits) {
   if (AvailableCores() < 2) GTEST_SKIP() << "one core";
-  Patience patience;
+  TestedPatience patience;
   WaitLong(patience, 20);
   int slept = 0;
   for (int i = 0; i < 40; ++i) {
