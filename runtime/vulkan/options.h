@@ -20,7 +20,7 @@ struct VulkanOptions {
   int device = -1;
   /// Features that are not used though the device has them: names of VulkanFeatures().
   std::vector<std::string> disable = {};
-  /// Features that are used only when they are asked for (VulkanFeature::on_request).
+  /// Features that are used though the driver emulates them (VulkanDeviceInfo::emulated).
   std::vector<std::string> enable = {};
   /// Memory that may be allocated at most, in bytes.
   int64_t memory_bytes = INT64_MAX;
@@ -70,9 +70,6 @@ struct VulkanFeature {
   std::string_view name;  ///< "int8"
   std::string_view use;   ///< what our kernels do with it
   std::string_view loss;  ///< what a device without it costs
-  /// No device that has it ran our kernels for it yet: it is used where VulkanOptions::enable has
-  /// it.
-  bool on_request = false;
 };
 /// All features that a kernel asks for.
 const std::vector<VulkanFeature>& VulkanFeatures();
@@ -106,6 +103,8 @@ struct VulkanDeviceInfo {
   bool has_transfer_queue = false;  ///< a family of queues that only copy
   bool maps_device_memory = false;  ///< some device-local memory can be mapped by the host
   std::vector<std::string> features, missing;  ///< names of VulkanFeatures()
+  /// Of `features`, what the driver makes of other instructions: not used unless it is asked for.
+  std::vector<std::string> emulated;
 };
 
 /// In the driver's order. Unsupported says which of build, loader and driver is missing.

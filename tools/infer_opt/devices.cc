@@ -16,12 +16,12 @@ bool IsAmong(const std::vector<std::string>& names, std::string_view feature) {
   return std::find(names.begin(), names.end(), feature) != names.end();
 }
 
-/// "used", "switched off", "not asked for", "missing".
+/// "used", "switched off", "emulated", "missing".
 std::string StateOf(const VulkanFeature& f, const VulkanDeviceInfo& d,
                     const VulkanOptions& options) {
   if (!IsAmong(d.features, f.name)) return "missing";
   if (IsAmong(options.disable, f.name)) return "switched off";
-  return !f.on_request || IsAmong(options.enable, f.name) ? "used" : "not asked for";
+  return IsAmong(d.emulated, f.name) && !IsAmong(options.enable, f.name) ? "emulated" : "used";
 }
 
 /// Name, state and use of each feature.

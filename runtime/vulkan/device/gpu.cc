@@ -167,10 +167,7 @@ int64_t Gpu::FreeBytes(uint32_t heap) const {
 }
 
 bool Gpu::Has(std::string_view feature) const {
-  const auto& all = VulkanFeatures();
-  const auto known = std::find_if(all.begin(), all.end(),
-                                  [&](const VulkanFeature& f) { return f.name == feature; });
-  if (known != all.end() && known->on_request && !Contains(options_.enable, feature)) return false;
+  if (Contains(info_.emulated, feature) && !Contains(options_.enable, feature)) return false;
   return Contains(info_.features, feature) && !Contains(options_.disable, feature);
 }
 

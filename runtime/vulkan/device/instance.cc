@@ -155,6 +155,14 @@ bool HasDot(VkPhysicalDevice device) {
   vkGetPhysicalDeviceFeatures2(device, &f);
   return dot.shaderIntegerDotProduct == VK_TRUE;
 }
+/// Whether the device has an instruction for it.
+bool IsDotFast(VkPhysicalDevice device) {
+  VkPhysicalDeviceShaderIntegerDotProductProperties dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+  VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &dot};
+  vkGetPhysicalDeviceProperties2(device, &p);
+  return dot.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
+}
 
 VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Pretence* pretence) {
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
@@ -188,6 +196,7 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Preten
   DescribeMemory(facts.memory, pretence ? std::vector<int64_t>() : FreeBytesOfHeaps(device), info);
   for (const VulkanFeature& f : VulkanFeatures())
     (HasFeature(device, f.name) ? info.features : info.missing).emplace_back(f.name);
+  if (HasDot(device) && !IsDotFast(device)) info.emulated.emplace_back("dot");
   return info;
 }
 

@@ -62,9 +62,9 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
        "convolutions go by shared memory, as on GPUs"},
       {"matrix",
        "products of --compute f16, by cooperative matrices of 16 x 16 (VK_NV_cooperative_matrix)",
-       "--compute f16 rounds to f16, multiplies in f32, and saves no time", true},
+       "--compute f16 rounds to f16, multiplies in f32, and saves no time"},
       {"dot", "INT8 products of four codes at once (VK_KHR_shader_integer_dot_product)",
-       "INT8 products multiply code by code, in f32", true},
+       "INT8 products multiply code by code, in f32"},
       {"budget", "refuses what other programs leave no memory for, before it is allocated",
        "only an allocation that fails tells that other programs hold the memory"},
   };

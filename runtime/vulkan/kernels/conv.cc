@@ -85,7 +85,7 @@ class ConvKernel final : public Kernel {
     const int64_t columns = g.batch * out_h * g.output.back();
     const bool subgroup =
         facts_->subgroup && SubgroupRounds(k, g.kernel_size()) <= facts_->max_iterations;
-    Tiling t = TilingOf(*facts_, m, columns, k, g.groups, whole);
+    Tiling t = TilingOf(*facts_, m, columns, k, g.groups, whole, 128);
     if (subgroup) {
       t = {};
       t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;

@@ -29,12 +29,21 @@ constexpr int64_t kBytes = 2, kWord = 8;
 
 int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 int64_t Pieces(int64_t a, int64_t b) { return (a + b - 1) / b; }
-/// Of shared memory that half.comp takes for tiles of `tile` x `tile`.
-int64_t SharedBytes(int64_t tile) { return tile * 2 * 2 * 5 * 16; }
+/// A workgroup of half.comp: 256 stands for 256 x 128.
+struct HalfTile {
+  int64_t rows, columns, invocations;
+  int64_t shared_bytes;  ///< of operands, or of results on their way to memory
+  bool matrix_only;
+};
+constexpr HalfTile kHalfTiles[] = {{256, 128, 512, 36864, true},
+                                   {128, 128, 256, 20480, false},
+                                   {64, 64, 128, 20480, false}};
+constexpr const HalfTile& kSmallestTile = kHalfTiles[2];
 
 std::string RefuseHalf(const StepCall& call, const DeviceFacts& facts) {
   if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;
-  if (facts.shared_bytes < SharedBytes(64) || facts.max_invocations < 128)
+  if (facts.shared_bytes < kSmallestTile.shared_bytes ||
+      facts.max_invocations < kSmallestTile.invocations)
     return "workgroups of this device are too small";
   const bool conv = IsConvolution(call.main());
   if (conv && !call.constant(call.main().input(1))) return "its weights are computed";
@@ -179,22 +188,32 @@ class HalfProduct final : public Kernel {
     return {outer * inner, rows, length};
   }
 
+  /// The largest tile of which there are enough: for a third (256 x 128) or half of the workgroups that
+  /// keep the device busy.
   Tiling TilesOf(const Job& job) const {
     constexpr int64_t kShortestPart = 128, kMostParts = 32;
     Tiling t;
-    const auto groups = [&](int64_t tile) {
-      return Pieces(job.m, tile) * Pieces(job.n, tile) * job.batches();
-    };
-    const bool fits = facts_->matrix && facts_->shared_bytes >= SharedBytes(128) &&
-                      facts_->max_invocations >= 256;
-    t.tile = fits && 2 * groups(128) >= facts_->busy_groups ? 128 : 64;
-    t.tiles_m = Pieces(job.m, t.tile);
-    t.tiles_n = Pieces(job.n, t.tile);
+    for (const HalfTile& tile : kHalfTiles) {
+      t.tile = tile.rows;
+      t.tiles_m = Pieces(job.m, tile.rows);
+      t.tiles_n = Pieces(job.n, tile.columns);
+      const bool fits = facts_->busy_groups > 1 && facts_->shared_bytes >= tile.shared_bytes &&
+                        facts_->max_invocations >= tile.invocations &&
+                        (facts_->matrix || (!tile.matrix_only && Rounds(t, job.k) <= facts_->max_iterations));
+      const int64_t groups = t.tiles_m * t.tiles_n * job.batches();
+      const bool filled = 2 * job.m > tile.rows && 2 * job.n > tile.columns;
+      if (fits && filled && (tile.rows == 256 ? 3 : 2) * groups >= facts_->busy_groups) break;
+    }
     const int64_t parts =
-        std::min({facts_->busy_groups / groups(t.tile), job.k / kShortestPart, kMostParts});
+        std::min({facts_->busy_groups / (t.tiles_m * t.tiles_n * job.batches()),
+                  job.k / kShortestPart, kMostParts});
     t.k_part = parts < 2 ? job.k : RoundUp(Pieces(job.k, parts), kStep);
     t.parts = Pieces(job.k, t.k_part);
     return t;
+  }
+  /// Of all loops of half.comp along `k`, where nothing is unrolled and there are no matrices.
+  static int64_t Rounds(const Tiling& t, int64_t k) {
+    return (Pieces(k, kStep) + 8) * (t.tile == 64 ? 1000 : 1600);
   }
 
   /// Where scratch memory holds what: the sums of a split product, which finish.comp reads from its
@@ -240,9 +259,7 @@ class HalfProduct final : public Kernel {
   Result<Prepared> Multiply(const Job& job, const Tiling& t, LaunchBuilder::Arg a,
                             LaunchBuilder::Arg b, const Places& places, const Kind& kind,
                             LaunchBuilder& builder) const {
-    // Rounds of a step where nothing is unrolled.
-    constexpr int64_t kRounds = 1000;
-    if (!facts_->matrix) builder.Iterations(t.k_part / kStep * kRounds + 8 * kRounds);
+    if (!facts_->matrix) builder.Iterations(Rounds(t, t.k_part));
     a.written = b.written = false;
     Push push;
     push.U(job.m).U(job.n).U(job.k).U(t.tiles_m).U(t.tiles_n).List(job.batch, 2, 1);

@@ -90,7 +90,7 @@ class MatMulKernel final : public Kernel {
     constants.push_back(bias >= 0);
     const bool few = p.m <= 4;
     const bool rows = few && p.b_column != 1;  // a column of B lies together
-    Tiling t = TilingOf(*facts_, p.m, p.n, p.k, p.batches(), part.whole());
+    Tiling t = TilingOf(*facts_, p.m, p.n, p.k, p.batches(), part.whole(), 128);
     if (few) {
       t = {};
       t.tiles_m = p.m;

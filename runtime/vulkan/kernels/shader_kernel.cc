@@ -72,21 +72,31 @@ class ShaderLaunch final : public Launch {
 std::string Tiling::suffix() const { return Cat(tile, wide ? "w" : ""); }
 
 Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64_t batches,
-                bool may_split) {
+                bool may_split, int64_t largest) {
   // A part shorter than this is not worth the memory that its sums pass through.
   constexpr int64_t kShortestPart = 64, kMostParts = 32, kDepth = 16;
+  // Of shared memory, by tiles of 128 (shaders/tile.glsl).
+  constexpr int64_t kLargeTileBytes = kDepth * 2 * (128 + 4) * 4;
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   Tiling t;
   t.tile = m > 32 && n > 32 ? 64 : 32;
   if (TileRounds(t.tile, k) > facts.max_iterations) t.tile = 32;
   if (!may_split && up(m, 64) * up(n, 64) * batches < facts.busy_groups) t.tile = 32;
+  // Tiles of 128 read half as much for a result; a CPU's driver wants small workgroups.
+  const bool wide = facts.max_invocations >= 256 && facts.busy_groups > 1;
+  const bool fits = wide && largest >= 128 && facts.shared_bytes >= kLargeTileBytes;
+  if (fits && m > 64 && n > 64 && 2 * up(m, 128) * up(n, 128) * batches >= facts.busy_groups)
+    t.tile = 128;
   t.tiles_m = up(m, t.tile);
   t.tiles_n = up(n, t.tile);
   t.k_part = k;
   const int64_t whole = t.groups() * batches;
-  // 64 sums an invocation are more than a GPU keeps in registers; a CPU's driver wants few.
-  t.wide = t.tile == 64 && facts.max_invocations >= 256 && facts.busy_groups > 1;
-  const int64_t parts = std::min({facts.busy_groups / whole, k / kShortestPart, kMostParts});
+  t.wide = wide && t.tile >= 64;
+  int64_t parts = std::min(facts.busy_groups / whole, k / kShortestPart);
+  // Of these a multiprocessor holds twice as many, which hide each other's waits.
+  if (t.wide && t.tile == 64)
+    parts = std::max(parts, std::min(2 * facts.busy_groups / whole, k / (4 * kShortestPart)));
+  parts = std::min(parts, kMostParts);
   if (parts < 2 || !may_split) return t;
   t.k_part = up(up(k, parts), kDepth) * kDepth;
   t.parts = up(k, t.k_part);

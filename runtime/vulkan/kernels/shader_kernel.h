@@ -31,7 +31,7 @@ inline constexpr int64_t kFewRounds = 64;
 inline int64_t TileRounds(int64_t tile, int64_t k) {
   // Per 16 of k: loads of both tiles, and what is left of the loops over them when those with
   // constant bounds are unrolled or not (measured on llvmpipe: 52 and 19).
-  return (k + 15) / 16 * (tile == 64 ? 64 : 24) + kFewRounds;
+  return (k + 15) / 16 * (tile >= 64 ? 64 : 24) + kFewRounds;
 }
 
 /// How a product [m, k] x [k, n] is cut into workgroups of matmul.comp and conv.comp.
@@ -42,12 +42,12 @@ struct Tiling {
   int64_t parts = 1;   ///< of the common axis; more than one: finish.comp adds them
   int64_t k_part = 0;  ///< extent of a part
   int64_t groups() const { return tiles_m * tiles_n * parts; }
-  /// "64", "64w", "32": the shader's name begins with its family's.
+  /// "128w", "64", "64w", "32": the shader's name begins with its family's.
   std::string suffix() const;
 };
-/// `batches` products at once. Without `may_split` there is one part.
+/// `batches` products at once. Without `may_split` there is one part; tiles are at most `largest`.
 Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64_t batches,
-                bool may_split = true);
+                bool may_split = true, int64_t largest = 64);
 
 /// Of shaders/conv_subgroup.comp and qconv_subgroup.comp: rows and columns of a workgroup.
 inline constexpr int64_t kSubgroupRows = 16, kSubgroupColumns = 32;

@@ -1,9 +1,9 @@
 /// Bytes between the host and the device, and commands that are kept.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "lib/support/strings.h"
+#include "runtime/vulkan/memory/host_copy.h"
 #include "runtime/vulkan/record/recording.h"
 
 namespace infer::vulkan {
@@ -34,7 +34,7 @@ Status VulkanEncoder::Upload(const BufferView& to, const std::byte* from) {
   Memory& memory = MemoryOf(to);
   if (!MayWrite(memory)) return UploadStaged(to, from);
   if (recording_) recording_->refills.push_back({&memory, to.offset, to.bytes, {}});
-  std::memcpy(memory.host() + to.offset, from, static_cast<size_t>(to.bytes));
+  CopyOnHost(memory.host() + to.offset, from, to.bytes);
   return memory.Flush(to.offset, to.bytes);
 }
 
@@ -44,7 +44,7 @@ Status VulkanEncoder::UploadStaged(const BufferView& to, const std::byte* from) 
     const int64_t bytes = std::min(Staging::kPart, to.bytes - at);
     INFER_ASSIGN(const Stage stage, NewStage(MemoryKind::kUpload, bytes));
     if (recording_) recording_->refills.push_back({&memory, to.offset + at, bytes, stage});
-    std::memcpy(stage.host(), from + at, static_cast<size_t>(bytes));
+    CopyOnHost(stage.host(), from + at, bytes);
     INFER_TRY(stage.memory->Flush(stage.offset, bytes));
     const int64_t begin = memory.offset() + to.offset + at;
     INFER_TRY(CopyBytes({memory.buffer(), begin, begin + bytes},
@@ -123,14 +123,13 @@ Status VulkanEncoder::Refill(const BufferView& view, const std::byte* from, std:
     if (!next || next->memory != view.memory || next->offset != view.offset + at)
       return Internal("a recording was given other copies than it has");
     const Stage& stage = next->stage;
-    const auto bytes = static_cast<size_t>(next->bytes);
     if (to) {
       downloads_.push_back({to + at, stage.memory, stage.offset, next->bytes});
     } else if (stage.memory) {
-      std::memcpy(stage.host(), from + at, bytes);
+      CopyOnHost(stage.host(), from + at, next->bytes);
       INFER_TRY(stage.memory->Flush(stage.offset, next->bytes));
     } else {
-      std::memcpy(MemoryOf(view).host() + view.offset, from, bytes);
+      CopyOnHost(MemoryOf(view).host() + view.offset, from, next->bytes);
       INFER_TRY(MemoryOf(view).Flush(view.offset, next->bytes));
     }
     at += next->bytes;

@@ -1,6 +1,6 @@
 #include "runtime/vulkan/record/timeline.h"
 
-#include <cstring>
+#include "runtime/vulkan/memory/host_copy.h"
 
 namespace infer::vulkan {
 namespace {
@@ -27,7 +27,7 @@ class Ended final : public Completion {
     status_ = timeline_->Wait(value_);
     for (const PendingDownload& d : downloads_) {
       if (status_.ok()) status_ = d.from->Invalidate(d.offset, d.bytes);
-      if (status_.ok()) std::memcpy(d.to, d.from->host() + d.offset, static_cast<size_t>(d.bytes));
+      if (status_.ok()) CopyOnHost(d.to, d.from->host() + d.offset, d.bytes);
     }
     downloads_.clear();
   }

@@ -1,12 +1,10 @@
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 // Convolution as a product that is never written down: rows are output channels of a group,
-// columns the pixels of all samples, the common axis channel x window. Tiles and parts as in
-// matmul.comp.
+// columns the pixels of all samples, the common axis channel x window, by tiles (tile.glsl).
 layout(local_size_x = SIDE * SIDE) in;
-#define THREADS (SIDE * SIDE)
-#define PER (TILE / SIDE)
-#define DEPTH 16
+#include "tile.glsl"
 layout(push_constant) uniform Push {
   uint m, k;  // output channels of a group; its input channels x window
   uint tiles_m, tiles_n;
@@ -28,86 +26,85 @@ layout(binding = 3) readonly buffer R { float residual[]; };
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(constant_id = 3) const int HAS_BIAS = 0;
 layout(constant_id = 4) const int POINTWISE = 0;  // 1x1, stride 1, no padding
-// Long sums are of sums of 256 products: one after the other they would lose digits.
 layout(constant_id = 5) const int LONG = 0;
 layout(constant_id = 6) const int SPLIT = 0;
 #define RESIDUAL(at) residual[at]
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
 
-shared float sa[DEPTH][TILE + 1];
-shared float sb[DEPTH][TILE + 1];
+float next_a[LOADS], next_b[LOADS];
+uint g, row0, end, plane;
+// Of the pixel that this invocation loads: THREADS are a multiple of TILE, so that it is the same one
+// each time.
+bool loads;
+uint pixel, base;
+int from_h, from_w;
+
+// Element `gk` of the common axis at that pixel.
+float Input(uint gk) {
+  if (POINTWISE != 0) return x[base + gk * plane + pixel];
+  uint kw = gk % p.k_w, rest = gk / p.k_w;
+  uint kh = rest % p.k_h, c = rest / p.k_h;
+  int ih = from_h + int(kh * (p.dilations & 0xffffu)), iw = from_w + int(kw * (p.dilations >> 16));
+  if (ih < 0 || ih >= int(p.in_h) || iw < 0 || iw >= int(p.in_w)) return 0.0;
+  return x[base + c * plane + uint(ih) * p.in_w + uint(iw)];
+}
+
+void Fetch(uint k0) {
+  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+    uint e = gl_LocalInvocationID.x + i * THREADS;
+    uint row = row0 + e / DEPTH, k = k0 + e % DEPTH;
+    next_a[i] = row < p.m && k < end ? w[(g * p.m + row) * p.k + k] : 0.0;
+  }
+  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+    uint k = k0 + (gl_LocalInvocationID.x + i * THREADS) / TILE;
+    next_b[i] = loads && k < end ? Input(k) : 0.0;
+  }
+}
+void Keep() {
+  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+    uint e = gl_LocalInvocationID.x + i * THREADS;
+    KeepA(e % DEPTH, e / DEPTH, next_a[i]);
+    KeepB(e / TILE, e % TILE, next_b[i]);
+  }
+}
 
 void main() {
   uint group = LinearGroup();
   uint tile_n = group % p.tiles_n;
   uint tile_m = group / p.tiles_n % p.tiles_m;
-  uint g = group / (p.tiles_n * p.tiles_m);
+  g = group / (p.tiles_n * p.tiles_m);
   uint part = g / p.groups;
   g = g % p.groups;
-  uint begin = part * p.k_part, end = min(p.k, begin + p.k_part);
+  uint begin = part * p.k_part;
+  end = min(p.k, begin + p.k_part);
   if (begin >= p.k) return;
-  uint pixels = p.out_h * p.out_w, plane = p.in_h * p.in_w, columns = pixels * p.samples;
-  uint row0 = tile_m * TILE, column0 = tile_n * TILE;
-  uint per_group = p.in_channels / p.groups;
-  uint stride_h = p.strides & 0xffffu, stride_w = p.strides >> 16;
-  uint dilation_h = p.dilations & 0xffffu, dilation_w = p.dilations >> 16;
-  uint id = gl_LocalInvocationID.x;
-  uint lm = id / SIDE, ln = id % SIDE;
-  float acc[PER][PER], whole[PER][PER];
-  for (int i = 0; i < PER; ++i)
-    for (int j = 0; j < PER; ++j) acc[i][j] = whole[i][j] = 0.0;
-  // Which pixel this invocation loads: TILE divides THREADS, so that it is the same one each time.
-  uint load_n = column0 + id % TILE;
-  bool loads = load_n < columns;
-  uint sample_n = load_n / pixels, pixel = load_n % pixels;
-  int from_h = int(pixel / p.out_w * stride_h) - p.pad_h;
-  int from_w = int(pixel % p.out_w * stride_w) - p.pad_w;
-  uint base = (sample_n * p.in_channels + g * per_group) * plane;
+  uint pixels = p.out_h * p.out_w, columns = pixels * p.samples;
+  uint column0 = tile_n * TILE;
+  row0 = tile_m * TILE;
+  plane = p.in_h * p.in_w;
+  uint load_n = column0 + gl_LocalInvocationID.x % TILE;
+  loads = load_n < columns;
+  pixel = load_n % pixels;
+  from_h = int(pixel / p.out_w * (p.strides & 0xffffu)) - p.pad_h;
+  from_w = int(pixel % p.out_w * (p.strides >> 16)) - p.pad_w;
+  base = (load_n / pixels * p.in_channels + g * (p.in_channels / p.groups)) * plane;
+  ClearSums();
+  Fetch(begin);
   for (uint k0 = begin; k0 < end; k0 += DEPTH) {
-    for (uint e = id; e < TILE * DEPTH; e += THREADS) {
-      uint c = e % DEPTH, r = e / DEPTH;
-      uint gr = row0 + r, gk = k0 + c;
-      sa[c][r] = gr < p.m && gk < end ? w[(g * p.m + gr) * p.k + gk] : 0.0;
-    }
-    for (uint r = id / TILE; r < DEPTH; r += THREADS / TILE) {
-      uint gk = k0 + r;
-      float v = 0.0;
-      if (loads && gk < end) {
-        if (POINTWISE != 0) {
-          v = x[base + gk * plane + pixel];
-        } else {
-          uint kw = gk % p.k_w, rest = gk / p.k_w;
-          uint kh = rest % p.k_h, c = rest / p.k_h;
-          int ih = from_h + int(kh * dilation_h), iw = from_w + int(kw * dilation_w);
-          if (ih >= 0 && ih < int(p.in_h) && iw >= 0 && iw < int(p.in_w))
-            v = x[base + c * plane + uint(ih) * p.in_w + uint(iw)];
-        }
-      }
-      sb[r][id % TILE] = v;
-    }
+    Keep();
     barrier();
-    for (int kk = 0; kk < DEPTH; ++kk) {
-      float u[PER], v[PER];
-      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * SIDE];
-      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * SIDE];
-      for (int i = 0; i < PER; ++i)
-        for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
-    }
+    if (k0 + DEPTH < end) Fetch(k0 + DEPTH);
+    AddProducts();
     barrier();
-    if (LONG != 0 && (k0 & 255u) == 240u)
-      for (int i = 0; i < PER; ++i)
-        for (int j = 0; j < PER; ++j) {
-          whole[i][j] += acc[i][j];
-          acc[i][j] = 0.0;
-        }
+    if (LONG != 0 && (k0 & 255u) == 240u) AddToWhole();
   }
-  for (int j = 0; j < PER; ++j) {
-    uint column = column0 + ln + uint(j) * SIDE;
+  [[unroll]] for (int j = 0; j < PER; ++j) {
+    uint column = column0 + ColumnOfTile(j);
     if (column >= columns) continue;
     uint sample_y = column / pixels, at_pixel = column % pixels;
-    for (int i = 0; i < PER; ++i) {
-      uint row = row0 + lm + uint(i) * SIDE;
+    [[unroll]] for (int i = 0; i < PER; ++i) {
+      uint row = row0 + RowOfTile(i);
       if (row >= p.m) continue;
       uint channel = p.first_channel + g * p.m + row;
       float v = LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j];

@@ -39,22 +39,32 @@ layout(binding = 3) readonly buffer R { float residual[]; };
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(constant_id = 3) const int HAS_BIAS = 0;
 layout(constant_id = 4) const int SPLIT = 0;
-#define RESIDUAL(at) residual[at]
+// Of the result at hand, read with its neighbours.
+float residual_here;
+#define RESIDUAL(at) residual_here
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
 
-// A step takes 32 numbers along k: 4 words of a row. Rows in shared memory are a word longer, so
+// A step takes STEP numbers along k: WORDS words of a row. Rows in shared memory are a word longer, so
 // that those of a matrix lie in different banks.
+#define STEP 32
+#define WORDS 4
 #define ROW 5
-#define ROUNDS_A (TILE_M * 4 / THREADS)
-#define ROUNDS_B (TILE_N * 4 / THREADS)
+#define ROUNDS_A (TILE_M * WORDS / THREADS)
+#define ROUNDS_B (TILE_N * WORDS / THREADS)
 #define STAGE ((TILE_M + TILE_N) * ROW)
 // Results of a subgroup on their way to memory: 16 rows, and a word more for the banks.
 #define OUT_ROW (PART_N / 4 + 1)
 #define OUT_WORDS (SUBGROUPS * 16 * OUT_ROW)
-// Two steps: one is read while the next is written.
-shared uvec4 stage[2 * STAGE > OUT_WORDS ? 2 * STAGE : OUT_WORDS];
+// With two STAGES a step is read while the next is written; one takes half the memory, which larger tiles need more.
+shared uvec4 stage[STAGES * STAGE > OUT_WORDS ? STAGES * STAGE : OUT_WORDS];
 #define OUT(group, row, column) stage[((group) * 16u + (row)) * OUT_ROW + (column) / 4u][(column) % 4u]
+
+#ifdef MATRIX
+#define LANE gl_SubgroupInvocationID
+#else
+#define LANE (gl_LocalInvocationID.x % 32u)
+#endif
 
 uint a_at[ROUNDS_A], b_at[ROUNDS_B];
 uvec4 next_a[ROUNDS_A], next_b[ROUNDS_B];
@@ -88,10 +98,43 @@ void Fetch(uint k) {
 }
 
 void Keep(uint at) {
-  uint row = gl_LocalInvocationID.x / 4u, word = gl_LocalInvocationID.x % 4u;
-  [[unroll]] for (int i = 0; i < ROUNDS_A; ++i) stage[at + (row + uint(i) * (THREADS / 4)) * ROW + word] = next_a[i];
+  uint row = gl_LocalInvocationID.x / WORDS, word = gl_LocalInvocationID.x % WORDS;
+  [[unroll]] for (int i = 0; i < ROUNDS_A; ++i) stage[at + (row + uint(i) * (THREADS / WORDS)) * ROW + word] = next_a[i];
   at += TILE_M * ROW;
-  [[unroll]] for (int i = 0; i < ROUNDS_B; ++i) stage[at + (row + uint(i) * (THREADS / 4)) * ROW + word] = next_b[i];
+  [[unroll]] for (int i = 0; i < ROUNDS_B; ++i) stage[at + (row + uint(i) * (THREADS / WORDS)) * ROW + word] = next_b[i];
+}
+
+#ifdef CONV
+#define ROW_STEP p.pixels
+#else
+#define ROW_STEP p.n
+#endif
+// Sixteen results of a column, from `row` on. Whatever is read for them is read before one is written, so that the
+// reads wait for memory together.
+void WriteRows(uint subgroup, uint row, uint column, uint out_column, uint column_at, uint part_at) {
+  uint lane = LANE;
+  bool reads_residual = TAIL0 == 100 || TAIL1 == 100 || TAIL2 == 100;
+  float bias_of[16], residual_of[16];
+  [[unroll]] for (uint r = 0u; r < 16u; ++r) {
+    uint inside = min(row + r, p.m - 1u);
+    if (HAS_BIAS != 0 && SPLIT == 0)
+      bias_of[r] = bias[inside * p.bias_row + min(column + lane, p.n - 1u) * p.bias_column];
+    if (reads_residual && SPLIT == 0) residual_of[r] = residual[column_at + inside * ROW_STEP];
+  }
+  if (column + lane >= p.n) return;
+  [[unroll]] for (uint r = 0u; r < 16u; ++r) {
+    if (row + r >= p.m) break;
+    float v = uintBitsToFloat(OUT(subgroup, r, out_column + lane));
+    uint at = column_at + (row + r) * ROW_STEP;
+    if (SPLIT != 0) {
+      y[part_at + at] = v;
+      continue;
+    }
+    v *= p.alpha;
+    if (HAS_BIAS != 0) v += p.beta * bias_of[r];
+    if (reads_residual) residual_here = residual_of[r];
+    y[at] = Tail(v, at);
+  }
 }
 
 void main() {
@@ -107,18 +150,19 @@ void main() {
   uint id = gl_LocalInvocationID.x;
   // Rows and columns behind the last read the last: what comes of them is not written.
   [[unroll]] for (int i = 0; i < ROUNDS_A; ++i) {
-    uint row = min(row0 + id / 4u + uint(i) * (THREADS / 4), p.m - 1u);
-    a_at[i] = z0 * p.a_batch[0] + z1 * p.a_batch[1] + row * (p.k / 8u) + id % 4u;
+    uint row = min(row0 + id / WORDS + uint(i) * (THREADS / WORDS), p.m - 1u);
+    a_at[i] = z0 * p.a_batch[0] + z1 * p.a_batch[1] + row * (p.k / 8u) + id % WORDS;
   }
   [[unroll]] for (int i = 0; i < ROUNDS_B; ++i) {
-    uint column = min(column0 + id / 4u + uint(i) * (THREADS / 4), p.n - 1u);
-    b_at[i] = z0 * p.b_batch[0] + z1 * p.b_batch[1] + ColumnAt(column) + id % 4u;
+    uint column = min(column0 + id / WORDS + uint(i) * (THREADS / WORDS), p.n - 1u);
+    b_at[i] = z0 * p.b_batch[0] + z1 * p.b_batch[1] + ColumnAt(column) + id % WORDS;
   }
 #ifdef MATRIX
-  uint subgroup = gl_SubgroupID, lane = gl_SubgroupInvocationID;
+  uint subgroup = gl_SubgroupID;
 #else
-  uint subgroup = id / 32u, lane = id % 32u;
+  uint subgroup = id / 32u;
 #endif
+  uint lane = LANE;
   uint part_m = subgroup / (TILE_N / PART_N) * PART_M, part_n = subgroup % (TILE_N / PART_N) * PART_N;
 #ifdef MATRIX
   fcoopmatNV<32, gl_ScopeSubgroup, 16, 16> acc[PART_M / 16][PART_N / 16];
@@ -130,16 +174,17 @@ void main() {
   [[unroll]] for (int i = 0; i < PART_M / 8; ++i)
     [[unroll]] for (int j = 0; j < PART_N / 4; ++j) acc[i][j] = 0.0;
 #endif
+  uint column_at[PART_N / 32];
   uint now = 0u;
   Fetch(begin);
   Keep(now);
   barrier();
-  for (uint k = begin; k < end; k += 32u) {
-    bool more = k + 32u < end;
-    if (more) Fetch(k + 32u);
+  for (uint k = begin; k < end; k += STEP) {
+    bool more = k + STEP < end;
+    if (more) Fetch(k + STEP);
     uint at_a = now + part_m * ROW, at_b = now + (TILE_M + part_n) * ROW;
 #ifdef MATRIX
-    for (uint half_step = 0u; half_step < 2u; ++half_step) {
+    [[unroll]] for (uint half_step = 0u; half_step < STEP / 16; ++half_step) {
       fcoopmatNV<16, gl_ScopeSubgroup, 16, 16> u[PART_M / 16], v;
       [[unroll]] for (int i = 0; i < PART_M / 16; ++i)
         coopMatLoadNV(u[i], stage, at_a + uint(i) * 16u * ROW + half_step * 2u, ROW, false);
@@ -149,7 +194,7 @@ void main() {
       }
     }
 #else
-    for (uint pair = 0u; pair < 16u; ++pair) {
+    for (uint pair = 0u; pair < STEP / 2; ++pair) {
       vec2 u[PART_M / 8];
       [[unroll]] for (int i = 0; i < PART_M / 8; ++i)
         u[i] = unpackHalf2x16(stage[at_a + (lane / 4u + uint(i) * 8u) * ROW + pair / 4u][pair % 4u]);
@@ -159,11 +204,22 @@ void main() {
       }
     }
 #endif
-    now = STAGE - now;
+    if (STAGES == 2) now = STAGE - now;
+    else barrier();
     if (more) Keep(now);
     barrier();
   }
-  // Sixteen rows at a time go through shared memory, from which neighbours write neighbours.
+  // Sixteen rows at a time go through shared memory, from which neighbours write neighbours: a lane has a
+  // column of every 32.
+  [[unroll]] for (int c = 0; c < PART_N / 32; ++c) {
+    uint column = min(column0 + part_n + uint(c) * 32u + lane, p.n - 1u);
+#ifdef CONV
+    column_at[c] = column / p.pixels * p.m * p.pixels + column % p.pixels;
+#else
+    column_at[c] = z * p.m * p.n + column;
+#endif
+  }
+  uint part_at = part * batches * p.m * p.n;
   [[unroll]] for (int i = 0; i < PART_M / 16; ++i) {
 #ifdef MATRIX
     [[unroll]] for (int j = 0; j < PART_N / 16; ++j)
@@ -177,25 +233,9 @@ void main() {
             floatBitsToUint(acc[i * 2 + h][j]);
     barrier();
 #endif
-    for (uint e = lane; e < 16 * PART_N; e += 32u) {
-      uint row = row0 + part_m + uint(i) * 16u + e / PART_N, column = column0 + part_n + e % PART_N;
-      if (row >= p.m || column >= p.n) continue;
-      float v = uintBitsToFloat(OUT(subgroup, e / PART_N, e % PART_N));
-#ifdef CONV
-      uint at = (column / p.pixels * p.m + row) * p.pixels + column % p.pixels;
-      uint part_at = part * p.m * p.n + at;
-#else
-      uint at = (z * p.m + row) * p.n + column;
-      uint part_at = part * batches * p.m * p.n + at;
-#endif
-      if (SPLIT != 0) {
-        y[part_at] = v;
-        continue;
-      }
-      v *= p.alpha;
-      if (HAS_BIAS != 0) v += p.beta * bias[row * p.bias_row + column * p.bias_column];
-      y[at] = Tail(v, at);
-    }
+    [[unroll]] for (int c = 0; c < PART_N / 32; ++c)
+      WriteRows(subgroup, row0 + part_m + uint(i) * 16u, column0 + part_n + uint(c) * 32u, uint(c) * 32u,
+                column_at[c], part_at);
 #ifdef MATRIX
     subgroupMemoryBarrierShared();
     subgroupBarrier();

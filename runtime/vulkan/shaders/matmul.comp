@@ -1,14 +1,11 @@
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
-// Y[batch, m, n] = tail(alpha A[batch, m, k] B[batch, k, n] + beta bias). A workgroup of SIDE x SIDE
-// makes a tile of TILE x TILE, TILE / SIDE squared numbers per invocation, from tiles of 16 along k in
-// shared memory. Strides let A and B be transposed, and batches repeat. Split along k, workgroups
+// Y[batch, m, n] = tail(alpha A[batch, m, k] B[batch, k, n] + beta bias), by tiles (tile.glsl). Strides let A and B be transposed, and batches repeat. Split along k, workgroups
 // write sums of parts, which finish.comp adds. Of a B that no buffer holds a dispatch sees a part:
 // some of the columns of Y, or some terms of each sum (PART).
 layout(local_size_x = SIDE * SIDE) in;
-#define THREADS (SIDE * SIDE)
-#define PER (TILE / SIDE)
-#define DEPTH 16
+#include "tile.glsl"
 layout(push_constant) uniform Push {
   uint m, n, k;
   uint tiles_m, tiles_n;
@@ -33,7 +30,6 @@ layout(binding = 2) readonly buffer C { float bias[]; };
 layout(binding = 3) readonly buffer R { float residual[]; };
 layout(binding = 4) buffer Y { float y[]; };
 layout(constant_id = 3) const int HAS_BIAS = 0;
-// Long sums are of sums of 256 products: one after the other they would lose digits.
 layout(constant_id = 4) const int LONG = 0;
 layout(constant_id = 5) const int SPLIT = 0;
 // Along k: 0 all of B, 1 the first part, 2 one between, 3 the last.
@@ -42,9 +38,34 @@ layout(constant_id = 6) const int PART = 0;
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
 
-// One column more than a tile has: writes along a column meet different banks.
-shared float sa[DEPTH][TILE + 1];
-shared float sb[DEPTH][TILE + 1];
+float next_a[LOADS], next_b[LOADS];
+uint a_at, b_at, row0, column0, end;
+
+// Where element e of a tile lies. Neighbours in the workgroup read neighbours in memory.
+uint RowA(uint e) { return p.a_column == 1u ? e / DEPTH : e % TILE; }
+uint DepthA(uint e) { return p.a_column == 1u ? e % DEPTH : e / TILE; }
+uint ColumnB(uint e) { return p.b_column == 1u ? e % TILE : e / DEPTH; }
+uint DepthB(uint e) { return p.b_column == 1u ? e / TILE : e % DEPTH; }
+
+void Fetch(uint k0) {
+  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+    uint e = gl_LocalInvocationID.x + i * THREADS;
+    uint row = row0 + RowA(e), k = k0 + DepthA(e);
+    next_a[i] = row < p.m && k < end ? a[a_at + row * p.a_row + k * p.a_column] : 0.0;
+  }
+  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+    uint e = gl_LocalInvocationID.x + i * THREADS;
+    uint column = column0 + ColumnB(e), k = k0 + DepthB(e);
+    next_b[i] = column < p.n && k < end ? B_AT(b_at, k, column) : 0.0;
+  }
+}
+void Keep() {
+  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+    uint e = gl_LocalInvocationID.x + i * THREADS;
+    KeepA(DepthA(e), RowA(e), next_a[i]);
+    KeepB(DepthB(e), ColumnB(e), next_b[i]);
+  }
+}
 
 void main() {
   uint group = LinearGroup();
@@ -53,51 +74,28 @@ void main() {
   uint z = group / (p.tiles_n * p.tiles_m);
   uint batches = p.batch[0] * p.batch[1], part = z / batches;
   z = z % batches;
-  uint begin = part * p.k_part, end = min(p.k, begin + p.k_part);
+  uint begin = part * p.k_part;
+  end = min(p.k, begin + p.k_part);
   if (begin >= p.k) return;
   uint z1 = z % p.batch[1], z0 = z / p.batch[1];
-  uint a_at = p.a_first + z0 * p.a_batch[0] + z1 * p.a_batch[1];
-  uint b_at = z0 * p.b_batch[0] + z1 * p.b_batch[1];
-  uint row0 = tile_m * TILE, column0 = tile_n * TILE;
-  uint id = gl_LocalInvocationID.x;
-  uint lm = id / SIDE, ln = id % SIDE;
-  float acc[PER][PER], whole[PER][PER];
-  for (int i = 0; i < PER; ++i)
-    for (int j = 0; j < PER; ++j) acc[i][j] = whole[i][j] = 0.0;
+  a_at = p.a_first + z0 * p.a_batch[0] + z1 * p.a_batch[1];
+  b_at = z0 * p.b_batch[0] + z1 * p.b_batch[1];
+  row0 = tile_m * TILE;
+  column0 = tile_n * TILE;
+  ClearSums();
+  Fetch(begin);
   for (uint k0 = begin; k0 < end; k0 += DEPTH) {
-    for (uint e = id; e < TILE * DEPTH; e += THREADS) {
-      // Neighbours in the workgroup read neighbours in memory.
-      uint r = p.a_column == 1u ? e / DEPTH : e % TILE;
-      uint c = p.a_column == 1u ? e % DEPTH : e / TILE;
-      uint gr = row0 + r, gk = k0 + c;
-      sa[c][r] = gr < p.m && gk < end ? a[a_at + gr * p.a_row + gk * p.a_column] : 0.0;
-    }
-    for (uint e = id; e < TILE * DEPTH; e += THREADS) {
-      uint c = p.b_column == 1u ? e % TILE : e / DEPTH;
-      uint r = p.b_column == 1u ? e / TILE : e % DEPTH;
-      uint gc = column0 + c, gk = k0 + r;
-      sb[r][c] = gc < p.n && gk < end ? B_AT(b_at, gk, gc) : 0.0;
-    }
+    Keep();
     barrier();
-    for (int kk = 0; kk < DEPTH; ++kk) {
-      float u[PER], v[PER];
-      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * SIDE];
-      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * SIDE];
-      for (int i = 0; i < PER; ++i)
-        for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
-    }
+    if (k0 + DEPTH < end) Fetch(k0 + DEPTH);
+    AddProducts();
     barrier();
-    if (LONG != 0 && (k0 & 255u) == 240u)
-      for (int i = 0; i < PER; ++i)
-        for (int j = 0; j < PER; ++j) {
-          whole[i][j] += acc[i][j];
-          acc[i][j] = 0.0;
-        }
+    if (LONG != 0 && (k0 & 255u) == 240u) AddToWhole();
   }
-  for (int i = 0; i < PER; ++i) {
-    uint row = row0 + lm + uint(i) * SIDE;
-    for (int j = 0; j < PER; ++j) {
-      uint column = column0 + ln + uint(j) * SIDE;
+  [[unroll]] for (int i = 0; i < PER; ++i) {
+    uint row = row0 + RowOfTile(i);
+    [[unroll]] for (int j = 0; j < PER; ++j) {
+      uint column = column0 + ColumnOfTile(j);
       if (row >= p.m || column >= p.n) continue;
       float v = LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j];
       if (SPLIT != 0) {

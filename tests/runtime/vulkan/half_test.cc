@@ -40,7 +40,7 @@ constexpr const char* kHalfGraphs[] = {
 Tensor RoundedToHalf(const Tensor& t) { return t.Cast(DType::kF16).Cast(DType::kF32); }
 
 /// As many invocations look at each pair of numbers as a product has results.
-void CheckHalf(const Backend& backend, const std::string& text) {
+void CheckHalf(const Backend& backend, const std::string& text, std::string* kernel = nullptr) {
   const Graph g = ParsedGraph(text);
   const std::vector<Datum> inputs = InputsOf(g);
   Graph rounded = g.Clone();
@@ -62,6 +62,7 @@ void CheckHalf(const Backend& backend, const std::string& text) {
   }
   const StepInfo& step = (*program)->steps()[0];
   EXPECT_THAT(step.kernel, StartsWith("vulkan:half")) << text;
+  if (kernel) *kernel = step.kernel;
   EXPECT_THAT(step.precision, AnyOf("f16", "f16, rounded")) << text;
 }
 
@@ -76,6 +77,21 @@ TEST(VulkanHalf, SplitAlongTheCommonAxis) {
   const auto backend = VulkanOver({.busy_groups = 40});
   for (size_t i = 0; i < std::size(kHalfGraphs); ++i)
     if (!IsLeftToRelease(i, 6)) CheckHalf(*backend, kHalfGraphs[i]);
+}
+
+/// Tiles of 128 x 128, with cooperative matrices of 256 x 128, too.
+TEST(VulkanHalf, LargeTiles) {
+  const auto backend = VulkanOver({.busy_groups = 2});
+  for (const char* text :
+       {R"(graph g(x: f32[2,150,64], r: f32[2,150,200]) -> (y) { w = const f32[64,200] ~1 b = const
+         f32[200] ~2 p = MatMul(x, w) q = Add(p, b) s = Add(q, r) y = Relu(s) })",
+        R"(graph g(x: f32[2,32,9,11], r: f32[2,130,9,11]) -> (y) { w = const f32[130,32,3,3] ~1 b =
+         const f32[130] ~2 c = Conv(x, w, b) {pads=[1,1,1,1]} s = Add(c, r) y = Relu(s) })",
+        R"(graph g(x: f32[300,100], z: f32[100,140]) -> (y) { y = MatMul(x, z) })"}) {
+    std::string kernel;
+    CheckHalf(*backend, text, &kernel);
+    EXPECT_THAT(kernel, AnyOf(HasSubstr("128"), HasSubstr("256m"))) << text;
+  }
 }
 
 TEST(VulkanHalf, WithoutCooperativeMatrices) {

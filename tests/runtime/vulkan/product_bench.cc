@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 #include "runtime/vulkan/backend.h"
 #include "runtime/vulkan/record/encoder.h"
@@ -55,8 +56,8 @@ Status Measure(uint32_t m, uint32_t n, uint32_t k) {
                 static_cast<int>(name.size()), name.data(), t.median * 1e3, flop / t.best / 1e12,
                 flop / t.median / 1e12);
   };
-  INFER_ASSIGN(const auto a, memory(int64_t{m} * k * 2));
-  INFER_ASSIGN(const auto b, memory(int64_t{n} * k * 2));
+  INFER_ASSIGN(const auto a, memory(int64_t{m} * k * 4));
+  INFER_ASSIGN(const auto b, memory(int64_t{n} * k * 4));
   INFER_ASSIGN(const auto y, memory(int64_t{m} * n * 4));
   if (matrix) {
     constexpr uint32_t kLoops = 20000, kGroups = 132 * 8;
@@ -67,30 +68,41 @@ Status Measure(uint32_t m, uint32_t n, uint32_t k) {
     INFER_ASSIGN(const Timed t, Time(parts, "matrix_peak", {}, bindings, push, kGroups));
     tell("peak", 2.0 * 64 * 32 * 16 * 8 * kLoops * kGroups, t);
   }
+  const float one = 1;
+  uint32_t bits = 0;
+  std::memcpy(&bits, &one, sizeof bits);
+  const Binding product_bindings[] = {{{a.get(), 0, a->bytes()}, false},
+                                      {{b.get(), 0, b->bytes()}, false},
+                                      {{a.get(), 0, a->bytes()}, false},
+                                      {{a.get(), 0, a->bytes()}, false},
+                                      {{y.get(), 0, y->bytes()}, true}};
+  for (const auto& [shader, tile, is_long] :
+       {std::tuple{"matmul64w", 64u, 0}, {"matmul64w", 64u, 1}, {"matmul128w", 128u, 0}, {"matmul128w", 128u, 1}}) {
+    const uint32_t tiles_m = (m + tile - 1) / tile, tiles_n = (n + tile - 1) / tile;
+    PushData push;
+    const uint32_t words[] = {m, n, k, tiles_m, tiles_n, k, 1, n,    1,    1, 1, 0,
+                              0, 0, 0, 0,       0,       bits, bits, k, 0, n, 0};
+    std::copy(std::begin(words), std::end(words), push.words.begin());
+    INFER_ASSIGN(const Timed t, Time(parts, shader, {0, 0, 0, 0, is_long, 0, 0}, product_bindings, push,
+                                     tiles_m * tiles_n));
+    tell(shader, 2.0 * m * n * k, t);
+  }
   struct Variant {
     const char* shader;
     uint32_t tile_m, tile_n;
     bool matrix;
   };
   const Variant variants[] = {
-      {"half64", 64, 64, false}, {"half64m", 64, 64, true}, {"half128m", 128, 128, true}};
+      {"half64", 64, 64, false}, {"half64m", 64, 64, true}, {"half128m", 128, 128, true}, {"half256m", 256, 128, true}};
   for (const Variant& v : variants) {
     if (v.matrix && !matrix) continue;
     const uint32_t tiles_m = (m + v.tile_m - 1) / v.tile_m, tiles_n = (n + v.tile_n - 1) / v.tile_n;
     PushData push;
-    const float one = 1;
-    uint32_t bits = 0;
-    std::memcpy(&bits, &one, sizeof bits);
     const uint32_t words[] = {m, n, k, tiles_m, tiles_n, 1, 1, 0, 0, 0, 0, k, 0, 0, bits, bits};
     std::copy(std::begin(words), std::end(words), push.words.begin());
-    const Binding bindings[] = {{{a.get(), 0, a->bytes()}, false},
-                                {{b.get(), 0, b->bytes()}, false},
-                                {{a.get(), 0, a->bytes()}, false},
-                                {{a.get(), 0, a->bytes()}, false},
-                                {{y.get(), 0, y->bytes()}, true}};
-    INFER_ASSIGN(const Timed t,
-                 Time(parts, v.shader, {0, 0, 0, 0, 0}, bindings, push, tiles_m * tiles_n));
-    tell(v.shader, 2.0 * m * n * k, t);
+    const auto t = Time(parts, v.shader, {0, 0, 0, 0, 0}, product_bindings, push, tiles_m * tiles_n);
+    if (t.ok()) tell(v.shader, 2.0 * m * n * k, *t);
+    else std::printf("%s: %s\n", v.shader, std::string(t.status().message()).c_str());
   }
   return {};
 }

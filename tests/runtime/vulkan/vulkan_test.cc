@@ -132,6 +132,30 @@ TEST(Vulkan, FewWorkgroupsShareTheirSums) {
     EXPECT_THAT(kernel, Not(HasSubstr("_split")));
 }
 
+/// As on a GPU: tiles of 128 x 128, whole and split, also of sums that are made of parts.
+TEST(Vulkan, LargeTiles) {
+  const char* products[] = {
+      R"(graph g(x: f32[2,150,70], r: f32[2,150,200]) -> (y) {
+        w = const f32[70,200] ~1 b = const f32[200] ~2
+        p = MatMul(x, w) q = Add(p, b) s = Add(q, r) y = Relu(s) })",
+      R"(graph g(x: f32[2,66,9,11], r: f32[2,140,9,11]) -> (y) {
+        w = const f32[140,33,3,3] ~1 b = const f32[140] ~2
+        c = Conv(x, w, b) {pads=[1,1,1,1], group=2} s = Add(c, r) y = Sigmoid(s) })",
+      R"(graph g(x: f32[1100,130]) -> (y) {
+        w = const f32[140,1100] ~1 b = const f32[130,1] ~2
+        y = Gemm(x, w, b) {transA=1, transB=1, alpha=0.5, beta=2.0} })",
+      R"(graph g(x: f32[1,120,13,13]) -> (y) {
+        w = const f32[130,120,3,3] ~1 y = Conv(x, w) {strides=[1,2]} })"};
+  for (const int64_t busy : {2, 8}) {
+    const auto backend = VulkanOver({.disable = {"subgroup"}, .busy_groups = busy});
+    for (const char* text : products) {
+      SCOPED_TRACE(Cat(text, " busy ", busy));
+      const auto kernels = RunAndCompare(*backend, ParsedGraph(text));
+      EXPECT_THAT(kernels, Contains(HasSubstr(busy == 2 ? "128w" : "w"))) << Join(kernels, " ");
+    }
+  }
+}
+
 /// All at once, which meets what stands in for each; by night each alone, too.
 TEST(Vulkan, FeaturesOff) {
   std::vector<std::vector<std::string>> sets(1);
