@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$bin/infer-opt" devices
 shards=$(($(nproc) > 2 ? $(nproc) - 2 : 1))
-export INFER_VULKAN_CACHE="$work/pipelines" INFER_VULKAN_ENABLE=matrix,dot,dot
+export INFER_VULKAN_CACHE="$work/pipelines"
 pids=()
 for ((i = 0; i < shards; i++)); do
   GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout "$seconds" "$bin/suite_vulkan" \

@@ -36,7 +36,9 @@ struct ModelProfile {
   ReferenceShare reference;
   std::optional<Roofline> roofline;
 
-  /// Fills floor_ms.
+  bool ran_on_device() const { return commands.submissions > 0; }
+
+  /// Fills floor_ms. The roofline is of the processor: no limit of what ran on a device.
   void Compare(const Roofline& r);
   double floor_ms() const;
   /// "1.234 ms profiled, 1.003 x unprofiled, 0.4 % unexplained; ..." and the roofline's share.

@@ -35,9 +35,8 @@ struct HalfTile {
   int64_t shared_bytes;  ///< of operands, or of results on their way to memory
   bool matrix_only;
 };
-constexpr HalfTile kHalfTiles[] = {{256, 128, 512, 36864, true},
-                                   {128, 128, 256, 20480, false},
-                                   {64, 64, 128, 20480, false}};
+constexpr HalfTile kHalfTiles[] = {
+    {256, 128, 512, 36864, true}, {128, 128, 256, 20480, false}, {64, 64, 128, 20480, false}};
 constexpr const HalfTile& kSmallestTile = kHalfTiles[2];
 
 std::string RefuseHalf(const StepCall& call, const DeviceFacts& facts) {
@@ -188,8 +187,8 @@ class HalfProduct final : public Kernel {
     return {outer * inner, rows, length};
   }
 
-  /// The largest tile of which there are enough: for a third (256 x 128) or half of the workgroups that
-  /// keep the device busy.
+  /// The largest tile of which there are enough: for a third (256 x 128) or half of the workgroups
+  /// that keep the device busy.
   Tiling TilesOf(const Job& job) const {
     constexpr int64_t kShortestPart = 128, kMostParts = 32;
     Tiling t;
@@ -197,16 +196,16 @@ class HalfProduct final : public Kernel {
       t.tile = tile.rows;
       t.tiles_m = Pieces(job.m, tile.rows);
       t.tiles_n = Pieces(job.n, tile.columns);
-      const bool fits = facts_->busy_groups > 1 && facts_->shared_bytes >= tile.shared_bytes &&
-                        facts_->max_invocations >= tile.invocations &&
-                        (facts_->matrix || (!tile.matrix_only && Rounds(t, job.k) <= facts_->max_iterations));
+      const bool fits =
+          facts_->busy_groups > 1 && facts_->shared_bytes >= tile.shared_bytes &&
+          facts_->max_invocations >= tile.invocations &&
+          (facts_->matrix || (!tile.matrix_only && Rounds(t, job.k) <= facts_->max_iterations));
       const int64_t groups = t.tiles_m * t.tiles_n * job.batches();
       const bool filled = 2 * job.m > tile.rows && 2 * job.n > tile.columns;
       if (fits && filled && (tile.rows == 256 ? 3 : 2) * groups >= facts_->busy_groups) break;
     }
-    const int64_t parts =
-        std::min({facts_->busy_groups / (t.tiles_m * t.tiles_n * job.batches()),
-                  job.k / kShortestPart, kMostParts});
+    const int64_t parts = std::min({facts_->busy_groups / (t.tiles_m * t.tiles_n * job.batches()),
+                                    job.k / kShortestPart, kMostParts});
     t.k_part = parts < 2 ? job.k : RoundUp(Pieces(job.k, parts), kStep);
     t.parts = Pieces(job.k, t.k_part);
     return t;

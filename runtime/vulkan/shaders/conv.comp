@@ -51,18 +51,18 @@ float Input(uint gk) {
 }
 
 void Fetch(uint k0) {
-  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+  UNROLL for (uint i = 0u; i < LOADS; ++i) {
     uint e = gl_LocalInvocationID.x + i * THREADS;
     uint row = row0 + e / DEPTH, k = k0 + e % DEPTH;
     next_a[i] = row < p.m && k < end ? w[(g * p.m + row) * p.k + k] : 0.0;
   }
-  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+  UNROLL for (uint i = 0u; i < LOADS; ++i) {
     uint k = k0 + (gl_LocalInvocationID.x + i * THREADS) / TILE;
     next_b[i] = loads && k < end ? Input(k) : 0.0;
   }
 }
 void Keep() {
-  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+  UNROLL for (uint i = 0u; i < LOADS; ++i) {
     uint e = gl_LocalInvocationID.x + i * THREADS;
     KeepA(e % DEPTH, e / DEPTH, next_a[i]);
     KeepB(e / TILE, e % TILE, next_b[i]);
@@ -90,20 +90,27 @@ void main() {
   from_w = int(pixel % p.out_w * (p.strides >> 16)) - p.pad_w;
   base = (load_n / pixels * p.in_channels + g * (p.in_channels / p.groups)) * plane;
   ClearSums();
+#ifdef AHEAD
   Fetch(begin);
+#endif
   for (uint k0 = begin; k0 < end; k0 += DEPTH) {
+#ifndef AHEAD
+    Fetch(k0);
+#endif
     Keep();
     barrier();
+#ifdef AHEAD
     if (k0 + DEPTH < end) Fetch(k0 + DEPTH);
+#endif
     AddProducts();
     barrier();
     if (LONG != 0 && (k0 & 255u) == 240u) AddToWhole();
   }
-  [[unroll]] for (int j = 0; j < PER; ++j) {
+  UNROLL for (int j = 0; j < PER; ++j) {
     uint column = column0 + ColumnOfTile(j);
     if (column >= columns) continue;
     uint sample_y = column / pixels, at_pixel = column % pixels;
-    [[unroll]] for (int i = 0; i < PER; ++i) {
+    UNROLL for (int i = 0; i < PER; ++i) {
       uint row = row0 + RowOfTile(i);
       if (row >= p.m) continue;
       uint channel = p.first_channel + g * p.m + row;

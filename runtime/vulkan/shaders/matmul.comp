@@ -48,19 +48,19 @@ uint ColumnB(uint e) { return p.b_column == 1u ? e % TILE : e / DEPTH; }
 uint DepthB(uint e) { return p.b_column == 1u ? e / TILE : e % DEPTH; }
 
 void Fetch(uint k0) {
-  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+  UNROLL for (uint i = 0u; i < LOADS; ++i) {
     uint e = gl_LocalInvocationID.x + i * THREADS;
     uint row = row0 + RowA(e), k = k0 + DepthA(e);
     next_a[i] = row < p.m && k < end ? a[a_at + row * p.a_row + k * p.a_column] : 0.0;
   }
-  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+  UNROLL for (uint i = 0u; i < LOADS; ++i) {
     uint e = gl_LocalInvocationID.x + i * THREADS;
     uint column = column0 + ColumnB(e), k = k0 + DepthB(e);
     next_b[i] = column < p.n && k < end ? B_AT(b_at, k, column) : 0.0;
   }
 }
 void Keep() {
-  [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
+  UNROLL for (uint i = 0u; i < LOADS; ++i) {
     uint e = gl_LocalInvocationID.x + i * THREADS;
     KeepA(DepthA(e), RowA(e), next_a[i]);
     KeepB(DepthB(e), ColumnB(e), next_b[i]);
@@ -83,18 +83,25 @@ void main() {
   row0 = tile_m * TILE;
   column0 = tile_n * TILE;
   ClearSums();
+#ifdef AHEAD
   Fetch(begin);
+#endif
   for (uint k0 = begin; k0 < end; k0 += DEPTH) {
+#ifndef AHEAD
+    Fetch(k0);
+#endif
     Keep();
     barrier();
+#ifdef AHEAD
     if (k0 + DEPTH < end) Fetch(k0 + DEPTH);
+#endif
     AddProducts();
     barrier();
     if (LONG != 0 && (k0 & 255u) == 240u) AddToWhole();
   }
-  [[unroll]] for (int i = 0; i < PER; ++i) {
+  UNROLL for (int i = 0; i < PER; ++i) {
     uint row = row0 + RowOfTile(i);
-    [[unroll]] for (int j = 0; j < PER; ++j) {
+    UNROLL for (int j = 0; j < PER; ++j) {
       uint column = column0 + ColumnOfTile(j);
       if (row >= p.m || column >= p.n) continue;
       float v = LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j];

@@ -5,6 +5,14 @@
 #define PER (TILE / SIDE)
 #define DEPTH 16
 #define LOADS (TILE * DEPTH / THREADS)
+// Workgroups of 256 are a GPU's: the next tiles are on their way while these are multiplied. It keeps sums in
+// registers only where their indices are constants.
+#if SIDE == 16
+#define AHEAD
+#define UNROLL [[unroll]]
+#else
+#define UNROLL
+#endif
 
 // One vector more than a tile has: writes along a column meet different banks.
 shared vec4 tile_a[DEPTH][TILE / 4 + 1];

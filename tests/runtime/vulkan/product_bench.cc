@@ -76,15 +76,17 @@ Status Measure(uint32_t m, uint32_t n, uint32_t k) {
                                       {{a.get(), 0, a->bytes()}, false},
                                       {{a.get(), 0, a->bytes()}, false},
                                       {{y.get(), 0, y->bytes()}, true}};
-  for (const auto& [shader, tile, is_long] :
-       {std::tuple{"matmul64w", 64u, 0}, {"matmul64w", 64u, 1}, {"matmul128w", 128u, 0}, {"matmul128w", 128u, 1}}) {
+  for (const auto& [shader, tile, is_long] : {std::tuple{"matmul64w", 64u, 0},
+                                              {"matmul64w", 64u, 1},
+                                              {"matmul128w", 128u, 0},
+                                              {"matmul128w", 128u, 1}}) {
     const uint32_t tiles_m = (m + tile - 1) / tile, tiles_n = (n + tile - 1) / tile;
     PushData push;
-    const uint32_t words[] = {m, n, k, tiles_m, tiles_n, k, 1, n,    1,    1, 1, 0,
+    const uint32_t words[] = {m, n, k, tiles_m, tiles_n, k,    1,    n, 1, 1, 1, 0,
                               0, 0, 0, 0,       0,       bits, bits, k, 0, n, 0};
     std::copy(std::begin(words), std::end(words), push.words.begin());
-    INFER_ASSIGN(const Timed t, Time(parts, shader, {0, 0, 0, 0, is_long, 0, 0}, product_bindings, push,
-                                     tiles_m * tiles_n));
+    INFER_ASSIGN(const Timed t, Time(parts, shader, {0, 0, 0, 0, is_long, 0, 0}, product_bindings,
+                                     push, tiles_m * tiles_n));
     tell(shader, 2.0 * m * n * k, t);
   }
   struct Variant {
@@ -92,17 +94,22 @@ Status Measure(uint32_t m, uint32_t n, uint32_t k) {
     uint32_t tile_m, tile_n;
     bool matrix;
   };
-  const Variant variants[] = {
-      {"half64", 64, 64, false}, {"half64m", 64, 64, true}, {"half128m", 128, 128, true}, {"half256m", 256, 128, true}};
+  const Variant variants[] = {{"half64", 64, 64, false},
+                              {"half64m", 64, 64, true},
+                              {"half128m", 128, 128, true},
+                              {"half256m", 256, 128, true}};
   for (const Variant& v : variants) {
     if (v.matrix && !matrix) continue;
     const uint32_t tiles_m = (m + v.tile_m - 1) / v.tile_m, tiles_n = (n + v.tile_n - 1) / v.tile_n;
     PushData push;
     const uint32_t words[] = {m, n, k, tiles_m, tiles_n, 1, 1, 0, 0, 0, 0, k, 0, 0, bits, bits};
     std::copy(std::begin(words), std::end(words), push.words.begin());
-    const auto t = Time(parts, v.shader, {0, 0, 0, 0, 0}, product_bindings, push, tiles_m * tiles_n);
-    if (t.ok()) tell(v.shader, 2.0 * m * n * k, *t);
-    else std::printf("%s: %s\n", v.shader, std::string(t.status().message()).c_str());
+    const auto t =
+        Time(parts, v.shader, {0, 0, 0, 0, 0}, product_bindings, push, tiles_m * tiles_n);
+    if (t.ok())
+      tell(v.shader, 2.0 * m * n * k, *t);
+    else
+      std::printf("%s: %s\n", v.shader, std::string(t.status().message()).c_str());
   }
   return {};
 }

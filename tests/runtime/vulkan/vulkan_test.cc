@@ -146,9 +146,11 @@ TEST(Vulkan, LargeTiles) {
         y = Gemm(x, w, b) {transA=1, transB=1, alpha=0.5, beta=2.0} })",
       R"(graph g(x: f32[1,120,13,13]) -> (y) {
         w = const f32[130,120,3,3] ~1 y = Conv(x, w) {strides=[1,2]} })"};
+  size_t form = 0;
   for (const int64_t busy : {2, 8}) {
     const auto backend = VulkanOver({.disable = {"subgroup"}, .busy_groups = busy});
     for (const char* text : products) {
+      if (IsLeftToRelease(form++, 3)) continue;
       SCOPED_TRACE(Cat(text, " busy ", busy));
       const auto kernels = RunAndCompare(*backend, ParsedGraph(text));
       EXPECT_THAT(kernels, Contains(HasSubstr(busy == 2 ? "128w" : "w"))) << Join(kernels, " ");
