@@ -11,7 +11,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/onednn/onednn.h"
 #include "runtime/cpu/onednn/openmp.h"
-#include "runtime/cpu/tune/tune.h"
+#include "runtime/cpu/tune/cpu_tuner.h"
 
 namespace infer {
 namespace {
@@ -132,7 +132,7 @@ class CpuBackend final : public Backend {
                         .compile = compile,
                         .lanes = options.threads > 0 ? options.threads : LaneBudget(),
                         .priority = options.priority};
-    INFER_ASSIGN(parts.chooser, Tuner::For(options, parts.lanes));
+    INFER_ASSIGN(parts.chooser, CpuTuner::For(options, parts.lanes));
     auto program = std::make_shared<ExecutorProgram>(*std::move(state.plan), std::move(state.infos),
                                                      std::move(parts));
     INFER_TRY(program->Prepare(options.observe));

@@ -1,5 +1,5 @@
 /// What was measured is kept, and taken from the file; what does not fit is passed over.
-#include "runtime/cpu/tune/tune.h"
+#include "runtime/cpu/tune/cpu_tuner.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -97,7 +97,7 @@ TEST_F(Tune, LinesOfOthersStay) {
   CompileOptions options = {.threads = 1};
   options.tune = true;
   options.tune_cache = path_;
-  const auto tuner = Tuner::For(options, 1);
+  const auto tuner = CpuTuner::For(options, 1);
   ASSERT_TRUE(tuner.ok());
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
   std::ofstream(path_) << theirs << "\n";
@@ -114,7 +114,7 @@ TEST_F(Tune, LinesOfOthersStay) {
     if (children.back() != 0) continue;
     StepKernels mine;
     mine.names = {Cat("child", child), "b"};
-    const auto own = Tuner::For(options, 1);
+    const auto own = CpuTuner::For(options, 1);
     const bool ok = own.ok() && (*own)->Fastest(plan.steps.at(0), {}, {}, mine, prepared) &&
                     (*own)->Save().ok();
     _exit(ok ? 0 : 1);
