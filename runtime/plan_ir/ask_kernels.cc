@@ -29,6 +29,31 @@ Result<Prepared> AskKernel(const Plan& plan, const ShapePlan& shapes, const Cand
   return kernel.Prepare(in, out);
 }
 
+std::optional<size_t> MeasuredFirst(KernelChooser& chooser, const Candidate& c,
+                                    std::span<const Operand> in, std::span<const Operand> out) {
+  StepKernels own;
+  std::vector<size_t> which;
+  for (size_t k = 0; k < c.kernels.kernels.size(); ++k)
+    if (c.kernels.backend(k) == 0) {
+      which.push_back(k);
+      own.kernels.push_back(c.kernels.kernels[k]);
+      own.names.push_back(c.kernels.names[k]);
+    }
+  if (which.size() < 2) return std::nullopt;
+  if (const auto known = chooser.Known(c.step, in, out, own)) return which[*known];
+  if (!chooser.measures()) return std::nullopt;
+  std::vector<std::optional<Prepared>> prepared;
+  for (const auto& kernel : own.kernels) {
+    auto p = kernel->Prepare(in, out);
+    prepared.push_back(p.ok() ? std::optional(*std::move(p)) : std::nullopt);
+  }
+  const auto accept =
+      std::count_if(prepared.begin(), prepared.end(), [](const auto& p) { return p.has_value(); });
+  if (accept < 2) return std::nullopt;
+  const auto fastest = chooser.Fastest(c.step, in, out, own, prepared);
+  return fastest ? std::optional(which[*fastest]) : std::nullopt;
+}
+
 bool AllPlannable(const ShapePlan& shapes, const std::vector<int>& ids) {
   return std::all_of(ids.begin(), ids.end(), [&](int id) { return shapes.value(id).plannable; });
 }

@@ -17,6 +17,11 @@ struct Candidate {
 Result<Prepared> AskKernel(const Plan& plan, const ShapePlan& shapes, const Candidate& c, size_t k,
                            std::span<const Operand> in, std::span<const Operand> out);
 
+/// Of the first backend's candidates the one that is known to be fastest, or is measured now;
+/// nullopt: not known, and nothing to measure.
+std::optional<size_t> MeasuredFirst(KernelChooser& chooser, const Candidate& c,
+                                    std::span<const Operand> in, std::span<const Operand> out);
+
 /// Whether all these values can lie in planned buffers.
 bool AllPlannable(const ShapePlan& shapes, const std::vector<int>& ids);
 

@@ -72,6 +72,7 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
   inner.observe = nullptr;
   inner.watched = 0;
   inner.resident = ResidentValues();
+  inner.tune = false;  // it may be compiled during a run; what the file knows is taken
   const CompileFn compile = [inner, backends](const Graph& g) {
     return Compile(g.Clone(), inner, backends, true);
   };
@@ -92,6 +93,7 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
                       .compile = compile,
                       .lanes = options.threads > 0 ? options.threads : LaneBudget(),
                       .priority = options.priority};
+  INFER_ASSIGN(parts.chooser, first.ChooserFor(options));
   INFER_ASSIGN(parts.bodies, CompileBodies(plan, compile, !options.allow_reference));
   std::vector<StepInfo> infos = DescribeSteps(plan);
   std::vector<std::string> without;

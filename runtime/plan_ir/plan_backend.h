@@ -10,6 +10,8 @@
 
 namespace infer {
 
+class KernelChooser;
+
 /// Immutable, shared by programs.
 class PlanBackend {
  public:
@@ -46,6 +48,13 @@ class PlanBackend {
   /// made; until the next question the thread has the lanes of the answer. Empty: none does.
   using AloneFn = std::function<bool(const Cost& cost, bool on_reference)>;
   virtual AloneFn ChooseLanes(int /*lanes*/) const { return {}; }
+
+  /// Of the first backend: who chooses among its kernels by measured times (`--tune`); nullptr:
+  /// nobody, the first that accepts is taken.
+  virtual Result<std::shared_ptr<KernelChooser>> ChooserFor(
+      const CompileOptions& /*options*/) const {
+    return std::shared_ptr<KernelChooser>();
+  }
 
   /// Of a backend with a device: whether the one behind it shall rewrite graphs and group steps for
   /// its kernels.

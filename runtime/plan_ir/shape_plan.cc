@@ -310,33 +310,24 @@ class Builder {
     std::stable_partition(order.begin(), order.end(),
                           [&](size_t k) { return list.backend(k) == side_[s]; });
     // What is timed runs on these extents, which have to be right then.
-    const size_t first = out_->declared[s] ? 0 : FirstToAsk(c);
-    if (first == 0) return order;
-    for (size_t k = 0; k < first; ++k)
+    const size_t first = out_->declared[s] ? order[0] : FirstToAsk(c, order);
+    const auto at = std::find(order.begin(), order.end(), first);
+    for (auto before = order.begin(); before != at; ++before)
       reports_->refusals[s].push_back(
-          Cat(list.names[k], ": passed over, ", list.names[first], " was measured fastest"));
-    std::erase(order, first);
-    order.insert(order.begin(), first);
+          Cat(list.names[*before], ": passed over, ", list.names[first], " was measured fastest"));
+    std::rotate(order.begin(), at, at + 1);
     return order;
   }
 
-  /// Which candidate: the first of the list, unless a faster one is known.
-  size_t FirstToAsk(const Candidate& c) const {
-    const auto& [s, step, list, part] = c;
-    if (!hooks_.chooser || list.kernels.size() < 2 || !list.backends.empty()) return 0;
-    const auto in = buffers_.Operands(step.inputs, MemorySpace::kHost),
-               out = buffers_.Operands(step.outputs, MemorySpace::kHost);
-    if (const auto known = hooks_.chooser->Known(step, in, out, list)) return *known;
-    if (!hooks_.chooser->measures()) return 0;
-    std::vector<std::optional<Prepared>> prepared;
-    for (const auto& kernel : list.kernels) {
-      auto p = kernel->Prepare(in, out);
-      prepared.push_back(p.ok() ? std::optional(*std::move(p)) : std::nullopt);
-    }
-    const auto accept = std::count_if(prepared.begin(), prepared.end(),
-                                      [](const auto& p) { return p.has_value(); });
-    if (accept < 2) return 0;
-    return hooks_.chooser->Fastest(step, in, out, list, prepared).value_or(0);
+  /// Which candidate: the first of `order`, unless a faster one is known among those of the first
+  /// backend, whose the chooser is.
+  size_t FirstToAsk(const Candidate& c, const std::vector<size_t>& order) const {
+    const auto& [s, step, all, part] = c;
+    if (!hooks_.chooser || all.backend(order[0]) != 0) return order[0];
+    const MemorySpace space = backends_[0]->space();
+    return MeasuredFirst(*hooks_.chooser, c, buffers_.Operands(step.inputs, space),
+                         buffers_.Operands(step.outputs, space))
+        .value_or(order[0]);
   }
 
   Status AddReference(const Candidate& c) {

@@ -27,6 +27,9 @@ class Tuner : public KernelChooser {
   /// Writes what was measured to the file, with what stands there; runs measure nothing after it.
   Status Save() override;
 
+  /// Floats in [0, 1), or any bytes.
+  static void FillRandom(DType dtype, std::span<std::byte> bytes, Random& random);
+
  protected:
   /// `machine`: what times hang on beside the build. No path: nothing is kept.
   Tuner(std::string path, bool measures, std::string_view machine);
@@ -42,8 +45,6 @@ class Tuner : public KernelChooser {
   /// disturbs the machine disturbs all.
   static std::vector<double> Medians(size_t count, double most_ms,
                                      const std::function<double(size_t)>& time);
-  /// Floats in [0, 1), or any bytes.
-  static void FillRandom(DType dtype, std::span<std::byte> bytes, Random& random);
 
  private:
   struct Choice {

@@ -5,6 +5,7 @@
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/compile_over.h"
 #include "runtime/vulkan/kernels/kernels.h"
+#include "runtime/vulkan/tune/vulkan_tuner.h"
 
 namespace infer {
 namespace {
@@ -36,15 +37,22 @@ class VulkanDevice final : public Device {
 /// One open device, shared by the programs that run on it.
 class VulkanPlanBackend final : public PlanBackend {
  public:
-  VulkanPlanBackend(std::shared_ptr<DeviceParts> parts, bool keep_all)
+  VulkanPlanBackend(std::shared_ptr<DeviceParts> parts, bool keep_all, bool measures = false)
       : parts_(std::move(parts)),
         device_(parts_),
         kernels_(vulkan::AllKernels(FactsOf(parts_))),
-        keep_all_(keep_all) {}
+        keep_all_(keep_all) {
+    if (!measures) return;
+    KernelList variants = vulkan::ProductVariants(FactsOf(parts_));
+    std::move(variants.begin(), variants.end(), std::back_inserter(kernels_));
+  }
   std::string_view name() const override { return "vulkan"; }
   const KernelList& kernels() const override { return kernels_; }
   Device* device() const override { return &device_; }
   std::optional<PipelineInfo> pipelines() const override { return parts_->pipelines.info(); }
+  Result<std::shared_ptr<KernelChooser>> ChooserFor(const CompileOptions& options) const override {
+    return vulkan::VulkanTuner::For(options, *parts_->gpu, device_);
+  }
   bool wants_groups() const override { return true; }
   Status RefuseCompute(Compute compute) const override {
     return compute == Compute::kF16 ? Status() : infer::RefuseCompute(name(), compute);
@@ -64,6 +72,7 @@ class VulkanPlanBackend final : public PlanBackend {
     return keep_all_ ? 0 : kLatency + static_cast<double>(bytes) / kBytesPerMicrosecond;
   }
   DeviceParts& parts() const { return *parts_; }
+  const std::shared_ptr<DeviceParts>& shared_parts() const { return parts_; }
 
  private:
   /// Twice as many as the device has multiprocessors; a CPU is busy with any number.
@@ -130,7 +139,10 @@ class VulkanBackend final : public Backend {
   }
   Result<std::shared_ptr<const Program>> CompileOwned(
       Graph graph, const CompileOptions& options) const override {
-    INFER_ASSIGN(const auto device, Open());
+    INFER_ASSIGN(auto device, Open());
+    if (options.tune || !options.tune_cache.empty())
+      device = std::make_shared<const VulkanPlanBackend>(device->shared_parts(), options_.keep_all,
+                                                         true);
     INFER_ASSIGN(std::shared_ptr<const Program> program,
                  CompileOver(std::move(graph), options, {device, options_.behind}));
     device->parts().pipelines.Save();

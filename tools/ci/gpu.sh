@@ -40,6 +40,12 @@ for model in resnet18 resnet50 mobilenetv2 squeezenet1.1 bert-base vit-b16; do
       "$bin/infer-bench" run "$work/$model.$batch.onnx" --device vulkan --compute "$compute" --layers --max-warmup 1 \
         --json "$work/$model.$batch.json" 2>/dev/null | grep -E "^$work|device busy" | sed "s#$work/##" | cut -c1-150
     done
+    if [ "$batch" = 16 ]; then
+      echo "$model, batch $batch, f16, by measured choices"
+      "$bin/infer-opt" run "$work/$model.$batch.onnx" --device vulkan --compute f16 --tune --tune-cache "$work/tune.txt" -q >/dev/null
+      "$bin/infer-bench" run "$work/$model.$batch.onnx" --device vulkan --compute f16 --tune-cache "$work/tune.txt" --layers --max-warmup 1 \
+        --json "$work/$model.$batch.json" 2>/dev/null | grep -E "^$work|device busy" | sed "s#$work/##" | cut -c1-150
+    fi
     rm -f "$work"/*.onnx
   done
 done

@@ -40,6 +40,7 @@ constexpr HalfTile kHalfTiles[] = {
 constexpr const HalfTile& kSmallestTile = kHalfTiles[2];
 
 std::string RefuseHalf(const StepCall& call, const DeviceFacts& facts) {
+  if (call.options.compute != Compute::kF16) return "not asked for";
   if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;
   if (facts.shared_bytes < kSmallestTile.shared_bytes ||
       facts.max_invocations < kSmallestTile.invocations)
@@ -202,7 +203,8 @@ class HalfProduct final : public Kernel {
           (facts_->matrix || (!tile.matrix_only && Rounds(t, job.k) <= facts_->max_iterations));
       const int64_t groups = t.tiles_m * t.tiles_n * job.batches();
       const bool filled = 2 * job.m > tile.rows && 2 * job.n > tile.columns;
-      if (fits && filled && (tile.rows == 256 ? 3 : 2) * groups >= facts_->busy_groups) break;
+      const bool enough = filled && (tile.rows == 256 ? 3 : 2) * groups >= facts_->busy_groups;
+      if (fits && (facts_->tile != 0 ? tile.rows == facts_->tile : enough)) break;
     }
     const int64_t parts = std::min({facts_->busy_groups / (t.tiles_m * t.tiles_n * job.batches()),
                                     job.k / kShortestPart, kMostParts});

@@ -22,6 +22,9 @@ KernelList RowKernels(const Facts& facts);             ///< Softmax, normalizati
 
 /// All of them, in order of preference for one operator.
 KernelList AllKernels(const Facts& facts);
+/// Kernels of products that choose otherwise among their shaders than those of AllKernels do, for
+/// who measures which is faster.
+KernelList ProductVariants(const Facts& facts);
 /// The launch that copies an operand to a result of the same size.
 Prepared MakeCopy();
 

@@ -80,13 +80,15 @@ Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   Tiling t;
   t.tile = m > 32 && n > 32 ? 64 : 32;
-  if (TileRounds(t.tile, k) > facts.max_iterations) t.tile = 32;
   if (!may_split && up(m, 64) * up(n, 64) * batches < facts.busy_groups) t.tile = 32;
   // Tiles of 128 read half as much for a result; a CPU's driver wants small workgroups.
   const bool wide = facts.max_invocations >= 256 && facts.busy_groups > 1;
   const bool fits = wide && largest >= 128 && facts.shared_bytes >= kLargeTileBytes;
   if (fits && m > 64 && n > 64 && 2 * up(m, 128) * up(n, 128) * batches >= facts.busy_groups)
     t.tile = 128;
+  // Who measures wants each.
+  if (facts.tile == 32 || facts.tile == 64 || (facts.tile == 128 && fits)) t.tile = facts.tile;
+  if (TileRounds(t.tile, k) > facts.max_iterations) t.tile = 32;
   t.tiles_m = up(m, t.tile);
   t.tiles_n = up(n, t.tile);
   t.k_part = k;

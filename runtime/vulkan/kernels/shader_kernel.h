@@ -22,6 +22,8 @@ struct DeviceFacts {
   bool matrix = false;            ///< cooperative matrices: feature `matrix`
   /// Workgroups that keep the device busy: products of fewer are split along their common axis.
   int64_t busy_groups = 1;
+  /// Rows of a workgroup of a product, where such a shader fits; 0: by the product's extents.
+  int64_t tile = 0;
 };
 using Facts = std::shared_ptr<const DeviceFacts>;
 

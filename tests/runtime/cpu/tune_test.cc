@@ -1,6 +1,4 @@
 /// What was measured is kept, and taken from the file; what does not fit is passed over.
-#include "runtime/cpu/tune/cpu_tuner.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +12,7 @@
 #include "lib/ops/registry.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/cpu/tune/cpu_tuner.h"
 
 namespace infer {
 namespace {
