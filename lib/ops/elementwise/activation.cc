@@ -2,6 +2,7 @@
 #include "lib/ops/common.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
+#include "lib/tensor/to_integer.h"
 
 namespace infer {
 namespace {
@@ -110,7 +111,7 @@ Status RunBiasGelu(OpRun& run) {
   });
 }
 
-/// y = x + bias below -lambd, x - bias above lambd, else 0.
+/// y = x + bias below -lambd, x - bias above lambd, else 0; of integers within their bounds.
 Status RunShrink(OpRun& run) {
   const Tensor& x = run.in(0);
   Tensor& y = run.Out(0, x.dtype(), x.dims());
@@ -118,7 +119,11 @@ Status RunShrink(OpRun& run) {
   return DispatchNumber(run, x.dtype(), [&]<typename T>(T) {
     MapUnary(x.data<T>(), y.mutable_data<T>(), [=](T v) {
       const auto d = static_cast<double>(v);
-      return static_cast<T>(d < -lambd ? d + bias : d > lambd ? d - bias : 0.0);
+      const double shrunk = d < -lambd ? d + bias : d > lambd ? d - bias : 0.0;
+      if constexpr (std::is_integral_v<T>)
+        return ToInteger<T>(shrunk);
+      else
+        return static_cast<T>(shrunk);
     });
   });
 }

@@ -168,6 +168,9 @@ TEST(Activation, Values) {
               F({1, 2}, {0.84134475f, -0.15865525f}));
   ExpectClose(Call("com.microsoft::FastGelu", {F({1})}), F({0.84119199f}));
   ExpectClose(Call("Shrink", {F({-2, -0.4f, 0.4f, 2})}, {{"bias", 1.5f}}), F({-0.5f, 0, 0, 0.5f}));
+  const Tensor whole = Tensor::Of<int8_t>({3}, {-3, 0, 3});
+  EXPECT_TRUE(BitEqual(Call("Shrink", {whole}, {{"bias", std::numeric_limits<float>::infinity()}}),
+                       Tensor::Of<int8_t>({3}, {127, 0, -128})));
   ExpectClose(Call("PRelu", {F({2, 2}, {-1, -1, 2, -2}), F({0.5f, 2})}),
               F({2, 2}, {-0.5f, -2, 2, -4}));
 }
