@@ -238,9 +238,9 @@ class Builder {
   /// Whether candidate k takes the step.
   Result<bool> TryKernel(const Candidate& c, size_t k) {
     const auto& [s, step, list, part] = c;
-    const auto refuse = [&,
-                         op = part < 0 ? "" : Cat(OperatorOf(step), " by ")](std::string_view why) {
-      reports_->refusals[s].push_back(Cat(op, list.names[k], ": ", why));
+    const auto refuse = [this, &c, k](std::string_view why) {
+      const std::string op = c.part < 0 ? "" : Cat(OperatorOf(c.step), " by ");
+      reports_->refusals[c.s].push_back(Cat(op, c.kernels.names[k], ": ", why));
       return false;
     };
     const MemorySpace space = backends_[list.backend(k)]->space();
