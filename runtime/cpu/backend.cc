@@ -201,6 +201,8 @@ KernelList CpuKernels() {
       IntegerKernels,
       WeightGradientKernels,
       ArgKernels,
+      IntegerReduceKernels,
+      RunningKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

@@ -37,6 +37,8 @@ KernelList AttentionKernels();          ///< around Softmax
 KernelList RotaryKernels();             ///< RotaryEmbedding (own)
 KernelList RmsKernels();                ///< RMSNormalization (own)
 KernelList RowKernels();                ///< Softmax, LayerNormalization, reductions
+KernelList IntegerReduceKernels();      ///< reductions of integers (own)
+KernelList RunningKernels();            ///< CumSum, CumProd (own)
 KernelList ArgKernels();                ///< ArgMax, ArgMin
 KernelList RecurrentKernels();          ///< LSTM, GRU, RNN
 KernelList ConcatKernels();             ///< of blocks of channels

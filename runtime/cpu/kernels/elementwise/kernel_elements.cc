@@ -6,6 +6,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/element_type.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/elements.h"
@@ -17,25 +18,6 @@ using simd::Element;
 using simd::ElementBinary;
 using simd::Elements;
 using simd::ElementUnary;
-
-std::optional<Element> ElementOf(DType t) {
-  switch (t) {
-    case DType::kI8: return Element::kI8;
-    case DType::kU8: return Element::kU8;
-    case DType::kI16: return Element::kI16;
-    case DType::kU16: return Element::kU16;
-    case DType::kI32: return Element::kI32;
-    case DType::kU32: return Element::kU32;
-    case DType::kI64: return Element::kI64;
-    case DType::kU64: return Element::kU64;
-    case DType::kF32: return Element::kF32;
-    case DType::kF64: return Element::kF64;
-    case DType::kF16: return Element::kF16;
-    case DType::kBF16: return Element::kBF16;
-    case DType::kBool: return Element::kBool;
-    default: return std::nullopt;
-  }
-}
 
 int64_t WidthOf(DType t) { return BitWidth(t) / 8; }
 
