@@ -1,4 +1,4 @@
-/// Operators that say where elements stand: MaxPool with indices.
+/// Operators that say where elements stand: MaxPool with indices, TopK.
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -57,6 +57,65 @@ TEST(Places, OneOfTheResults) {
                  "z = MaxUnpool(y, i) {kernel_shape=[2,2], strides=[2,2]} }"),
              1, 0);
   CheckSameBits("graph g(x: f32[2,30,40,60]) -> (i) { y, i = MaxPool(x) {kernel_shape=[3,3]} }");
+}
+
+void ExpectKeys(const std::vector<StepInfo>& steps) {
+  if (BackendUnderTest().name() != "cpu" || steps.empty()) return;
+  ExpectFast(steps);
+  EXPECT_EQ(steps.back().kernel, "own:keys") << steps.back().op;
+}
+
+std::string TopKText(std::string_view type, std::string_view dims, int64_t k, int64_t axis,
+                     bool largest) {
+  return Cat("graph g(x: ", type, "[", dims, "]) -> (v, i) { k = const i64[1] {", k,
+             "} v, i = TopK(x, k) {axis=", axis, ", largest=", largest ? 1 : 0, "} }");
+}
+
+/// Short lists and long ones, equal elements, zeros of both signs, NaN, infinities.
+TEST(Places, OfTheBest) {
+  const std::pair<std::string_view, int64_t> shapes[] = {
+      {"3,70", 1}, {"3,70", 0}, {"2,1000", 1}, {"5,40,6", 1}, {"2,3,33", -1}, {"1", 0}, {"2500", 0}};
+  for (std::string_view type : {"f32", "i32", "i64"})
+    for (const auto& [dims, axis] : shapes)
+      for (bool largest : {true, false})
+        for (int64_t k : {1, 2, 3, 16, 17, 40, 600, 2500}) {
+          const std::string text = TopKText(type, dims, k, axis, largest);
+          const auto g = ParseGraph(text, SuiteOps());
+          if (!g.ok()) continue;  // K is larger than the axis
+          const Dims extents = DimsOf(*g->inputs()[0]);
+          for (int64_t values : {5, 100000}) {
+            Tensor x(*ParseDType(type), extents);
+            Random random(static_cast<uint64_t>(k + values));
+            for (int64_t i = 0; i < x.num_elements(); ++i)
+              x.Set(i, static_cast<double>(random.Below(values) - values / 2));
+            if (type == "f32" && values > 5)
+              for (int64_t i = 0; i < x.num_elements(); ++i)
+                if (i % 9 < 5)
+                  x.Set(i, std::initializer_list<double>{-0.0, 0.0, NAN, INFINITY, -INFINITY}
+                               .begin()[i % 9]);
+            ExpectKeys(CheckGraph(text, std::vector<Datum>{x}, 0));
+          }
+        }
+  // Rising elements: each is better than all before it.
+  Tensor rising(DType::kF32, {2, 3000});
+  for (int64_t i = 0; i < 6000; ++i) rising.Set(i, static_cast<double>(i));
+  for (int64_t k : {3, 200})
+    ExpectKeys(CheckGraph(TopKText("f32", "2,3000", k, 1, true), std::vector<Datum>{rising}, 0));
+}
+
+/// One of the results alone, K of the run, other types, several lanes.
+TEST(Places, OneResultOfTheBest) {
+  const std::string head = "graph g(x: f32[3,90]) -> (", tail = ") { k = const i64[1] {20} ";
+  for (std::string_view wanted : {"v", "i"})
+    ExpectKeys(CheckGraph(Cat(head, wanted, tail, "v, i = TopK(x, k) }"), 1, 0));
+  const std::string_view open = "graph g(x: f32[N,M], k: i64[1]) -> (v, i) { v, i = TopK(x, k) }";
+  for (int64_t k : {0, 1, 30})
+    CheckGraph(open, {Steps({4, 30}, 2), Tensor::Of<int64_t>({1}, std::span<const int64_t>(&k, 1))},
+               0);
+  for (std::string_view type : {"f16", "f64", "u8", "i8", "bf16"})
+    CheckGraph(TopKText(type, "4,50", 7, 1, true), 1, 0);
+  for (int64_t k : {5, 300})
+    CheckSameBits(TopKText("f32", "37,2000", k, 1, true));
 }
 
 }  // namespace

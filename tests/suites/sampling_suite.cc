@@ -104,5 +104,43 @@ TEST(Sampling, SameBitsForAnyNumberOfThreads) {
       "y = Col2Im(x, i, b) {pads=[1,1,1,1]} }");
 }
 
+/// Weighted sums along axes: linear and cubic, smaller and larger, with antialias and without what
+/// lies outside, f32 and bytes, axes first and last.
+TEST(Sampling, ResizeByTaps) {
+  struct Case {
+    std::string_view from, to;
+  };
+  for (const auto& [from, to] :
+       {Case{"1,3,23,40", "1,3,11,20"}, Case{"1,5,9,7", "1,5,20,31"}, Case{"1,2,30,4", "1,2,7,9"},
+        Case{"1,1,6,8,17", "1,1,9,5,6"}, Case{"1,8,33", "1,8,10"}, Case{"1,12,12,5", "1,5,7,5"},
+        Case{"2,3,9,9", "2,3,1,1"}})
+    for (std::string_view mode : {"linear", "cubic"})
+      for (std::string_view more :
+           {"antialias=1", "exclude_outside=1", "antialias=1, exclude_outside=1",
+            "coordinate_transformation_mode=\"align_corners\", antialias=1",
+            "coordinate_transformation_mode=\"asymmetric\", cubic_coeff_a=-0.5"})
+        for (std::string_view type : {"f32", "u8", "i8"}) {
+          const auto rank = 1 + std::count(from.begin(), from.end(), ',');
+          const auto steps = CheckGraph(
+              Cat("graph g(x: ", type, "[", from, "]) -> (y) { s = const i64[", rank, "] {", to,
+                  "} y = Resize(x, _, _, s) {mode=\"", mode, "\", ", more, "} }"),
+              4, type == "f32" ? 1e-5 : 0);
+          if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+        }
+  // By scales, of the extents of the run, and with what is not finite.
+  const std::string_view open =
+      "graph g(x: f32[N,3,H,W]) -> (y) { s = const f32[4] {1,1,0.6,1.7} "
+      "y = Resize(x, _, s) {mode=\"cubic\", antialias=1} }";
+  Random random(9);
+  for (const Dims& dims : {Dims{1, 3, 21, 19}, Dims{2, 3, 6, 33}, Dims{0, 3, 6, 33}}) {
+    Tensor x = RandomInput(DType::kF32, dims, random);
+    for (int64_t i = 0; i < x.num_elements(); i += 101) x.Set(i, i % 2 == 0 ? NAN : INFINITY);
+    CheckGraph(open, std::vector<Datum>{x});
+  }
+  CheckSameBits(
+      "graph g(x: f32[1,20,60,50]) -> (y) { s = const i64[4] {1,20,31,90} "
+      "y = Resize(x, _, _, s) {mode=\"linear\", antialias=1} }");
+}
+
 }  // namespace
 }  // namespace infer

@@ -18,8 +18,9 @@ Status InferNms(OpCall& call) {
 }
 
 struct Box {
-  float y1, x1, y2, x2;
-  float Area() const { return (y2 - y1) * (x2 - x1); }
+  float y1, x1, y2, x2, area;
+  Box(float top, float left, float bottom, float right)
+      : y1(top), x1(left), y2(bottom), x2(right), area((bottom - top) * (right - left)) {}
 };
 
 /// Corners in any order, or centre and size.
@@ -32,9 +33,18 @@ bool Overlaps(const Box& a, const Box& b, float threshold) {
   const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
   const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
   if (height <= 0 || width <= 0) return false;
-  const float both = height * width, either = a.Area() + b.Area() - both;
+  const float both = height * width, either = a.area + b.area - both;
   return either > 0 && both / either > threshold;
 }
+
+/// A box that may be selected. The heap has the best on top: the highest score, then the first.
+struct Candidate {
+  float score;
+  int64_t box;
+  bool operator<(const Candidate& o) const {
+    return score < o.score || (!(o.score < score) && box > o.box);
+  }
+};
 
 Status RunNms(OpRun& run) {
   const Tensor &boxes = run.in(0), &scores = run.in(1);
@@ -48,19 +58,24 @@ Status RunNms(OpRun& run) {
   const bool center = run.Int("center_point_box") != 0;
   const int64_t n = boxes.dim(1), classes = scores.dim(1);
   const float* box = boxes.data<float>().data();
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  const bool bounded = scalar(4);
+  const float least = bounded ? static_cast<float>(run.in(4).At(0)) : 0;
   std::vector<int64_t> selected;
-  std::vector<int64_t> order;
+  std::vector<Candidate> heap;
   std::vector<Box> kept;
   for (int64_t line = 0; line < scores.dim(0) * classes; ++line) {
     const float* score = scores.data<float>().data() + line * n;
-    order.clear();
+    heap.clear();
     for (int64_t i = 0; i < n; ++i)
-      if (!scalar(4) || score[i] > static_cast<float>(run.in(4).At(0))) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return score[a] > score[b]; });
+      if (!bounded || score[i] > least)
+        heap.push_back({score[i] == score[i] ? score[i] : kLowest, i});  // NaN is the last
+    std::make_heap(heap.begin(), heap.end());
     kept.clear();
-    for (int64_t i : order) {
-      if (static_cast<int64_t>(kept.size()) >= most) break;
+    while (!heap.empty() && static_cast<int64_t>(kept.size()) < most) {
+      std::pop_heap(heap.begin(), heap.end());
+      const int64_t i = heap.back().box;
+      heap.pop_back();
       const Box b = BoxOf(box + (line / classes * n + i) * 4, center);
       if (std::any_of(kept.begin(), kept.end(), [&](const Box& k) { return Overlaps(k, b, iou); }))
         continue;
