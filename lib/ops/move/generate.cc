@@ -98,18 +98,19 @@ Status RunRange(OpRun& run) {
   INFER_ASSIGN(const int64_t n, RangeCount(start, run.in(1), delta));
   INFER_ASSIGN(Tensor * y, MakeOut(run, 0, start.dtype(), {n}));
   const auto fill = [&](auto* out, auto first, auto step) {
-    for (int64_t i = 0; i < n; ++i) {
-      using T = std::remove_reference_t<decltype(*out)>;
-      out[i] = static_cast<T>(first + static_cast<decltype(first)>(i) * step);
-    }
+    for (int64_t i = 0; i < n; ++i) out[i] = first + static_cast<decltype(first)>(i) * step;
+  };
+  const auto count = [&](auto* out, uint64_t first, uint64_t step) {
+    for (int64_t i = 0; i < n; ++i, first += step)
+      out[i] = static_cast<std::remove_reference_t<decltype(*out)>>(first);
   };
   if (IsInteger(start.dtype())) {
     const auto first = static_cast<uint64_t>(start.IntAt(0)),
                step = static_cast<uint64_t>(delta.IntAt(0));
     switch (start.dtype()) {
-      case DType::kI64: fill(y->mutable_data<int64_t>().data(), first, step); break;
-      case DType::kI32: fill(y->mutable_data<int32_t>().data(), first, step); break;
-      case DType::kI16: fill(y->mutable_data<int16_t>().data(), first, step); break;
+      case DType::kI64: count(y->mutable_data<int64_t>().data(), first, step); break;
+      case DType::kI32: count(y->mutable_data<int32_t>().data(), first, step); break;
+      case DType::kI16: count(y->mutable_data<int16_t>().data(), first, step); break;
       default:
         for (int64_t i = 0; i < n; ++i)
           y->SetInt(i, static_cast<int64_t>(first + static_cast<uint64_t>(i) * step));

@@ -29,13 +29,42 @@ Box BoxOf(const float* p, bool center) {
   return {std::min(p[0], p[2]), std::min(p[1], p[3]), std::max(p[0], p[2]), std::max(p[1], p[3])};
 }
 
-bool Overlaps(const Box& a, const Box& b, float threshold) {
-  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  if (height <= 0 || width <= 0) return false;
-  const float both = height * width, either = a.area + b.area - both;
-  return either > 0 && both / either > threshold;
-}
+/// Selected boxes, coordinate by coordinate, so that one meets many at once.
+class KeptBoxes {
+ public:
+  int64_t size() const { return size_; }
+  void Clear() {
+    size_ = 0;
+    for (std::vector<float>& v : values_) v.clear();
+  }
+  void Add(const Box& b) {
+    const float all[] = {b.y1, b.x1, b.y2, b.x2, b.area};
+    // Room that holds boxes of no area, which nothing overlaps.
+    if (size_ % kTogether == 0)
+      for (std::vector<float>& v : values_) v.resize(v.size() + kTogether);
+    for (size_t k = 0; k < 5; ++k) values_[k][static_cast<size_t>(size_)] = all[k];
+    ++size_;
+  }
+  /// Whether one covers so much of it.
+  bool Overlap(const Box& b, float threshold) const {
+    for (size_t i = 0; i < static_cast<size_t>(size_); i += kTogether) {
+      int32_t any = 0;
+      for (size_t j = i; j < i + kTogether; ++j) {
+        const float height = std::min(values_[2][j], b.y2) - std::max(values_[0][j], b.y1);
+        const float width = std::min(values_[3][j], b.x2) - std::max(values_[1][j], b.x1);
+        const float both = height * width, either = b.area + values_[4][j] - both;
+        any |= (height > 0) & (width > 0) & (either > 0) & (both / either > threshold) ? 1 : 0;
+      }
+      if (any != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr size_t kTogether = 8;
+  std::vector<float> values_[5];
+  int64_t size_ = 0;
+};
 
 /// A box that may be selected. The heap has the best on top: the highest score, then the first.
 struct Candidate {
@@ -63,7 +92,7 @@ Status RunNms(OpRun& run) {
   const float least = bounded ? static_cast<float>(run.in(4).At(0)) : 0;
   std::vector<int64_t> selected;
   std::vector<Candidate> heap;
-  std::vector<Box> kept;
+  KeptBoxes kept;
   for (int64_t line = 0; line < scores.dim(0) * classes; ++line) {
     const float* score = scores.data<float>().data() + line * n;
     heap.clear();
@@ -71,15 +100,14 @@ Status RunNms(OpRun& run) {
       if (!bounded || score[i] > least)
         heap.push_back({score[i] == score[i] ? score[i] : kLowest, i});  // NaN is the last
     std::make_heap(heap.begin(), heap.end());
-    kept.clear();
-    while (!heap.empty() && static_cast<int64_t>(kept.size()) < most) {
+    kept.Clear();
+    while (!heap.empty() && kept.size() < most) {
       std::pop_heap(heap.begin(), heap.end());
       const int64_t i = heap.back().box;
       heap.pop_back();
       const Box b = BoxOf(box + (line / classes * n + i) * 4, center);
-      if (std::any_of(kept.begin(), kept.end(), [&](const Box& k) { return Overlaps(k, b, iou); }))
-        continue;
-      kept.push_back(b);
+      if (kept.Overlap(b, iou)) continue;
+      kept.Add(b);
       selected.insert(selected.end(), {line / classes, line % classes, i});
     }
   }

@@ -281,6 +281,56 @@ std::unique_ptr<Kernel> MakeUnaryElements(const StepCall& call) {
       });
 }
 
+// ---- Clip of integers ------------------------------------------------------------------------
+
+/// Of floats f32 has loops of its own; bounds that are NaN, which integers have not, count otherwise.
+std::string RefuseClipElements(const StepCall& call) {
+  const Node& n = call.main();
+  const DType t = ElementTypeOf(n.input(0));
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  if (!IsInteger(t) || !ElementOf(t)) return Cat("elements of ", Name(t));
+  for (const Value* v : n.inputs())
+    if (v && ElementTypeOf(v) != t) return "types differ";
+  return "";
+}
+
+std::unique_ptr<Kernel> MakeClipElements(const StepCall& call) {
+  const Node& n = call.main();
+  const int x = call.operand(n.input(0)), low = call.operand(n.input(1)),
+            high = call.operand(n.input(2));
+  const auto element = static_cast<int>(*ElementOf(ElementTypeOf(n.input(0))));
+  const auto& binary = simd::TheElements().binary;
+  const auto above = binary[static_cast<int>(ElementBinary::kMax)][element],
+             below = binary[static_cast<int>(ElementBinary::kMin)][element];
+  const int64_t width = WidthOf(ElementTypeOf(n.input(0)));
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    for (int bound : {low, high})
+      if (bound >= 0 && NumElements(in[static_cast<size_t>(bound)].dims) != 1)
+        return Unsupported("a bound is no scalar");
+    const int64_t size = NumElements(in[static_cast<size_t>(x)].dims);
+    const size_t y = in.size();
+    Prepared p = Named("elements");
+    p.in_place = size > 1;  // a single element may be a bound, too
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      constexpr int64_t kPiece = 2048;
+      ForRange(size, kElementGrain, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i += kPiece) {
+          const int64_t m = std::min(kPiece, end - i);
+          const std::byte* from = args[x] + i * width;
+          std::byte* const to = args[y] + i * width;
+          if (low < 0 && high < 0) std::memmove(to, from, static_cast<size_t>(m * width));
+          if (low >= 0) {
+            above(from, args[low], to, m, simd::kFirstSteps);
+            from = to;
+          }
+          if (high >= 0) below(from, args[high], to, m, simd::kFirstSteps);
+        }
+      });
+    });
+    return p;
+  });
+}
+
 // ---- Where -----------------------------------------------------------------------------------
 
 std::string RefuseWhere(const StepCall& call) {
@@ -347,6 +397,7 @@ KernelList ElementKernels() {
   for (std::string_view op : {"Cast", "CastLike"})
     list.push_back({op, "", "own", RefuseUnaryElements, MakeUnaryElements});
   list.push_back({"Where", "", "own", RefuseWhere, MakeWhere});
+  list.push_back({"Clip", "", "own", RefuseClipElements, MakeClipElements});
   return list;
 }
 

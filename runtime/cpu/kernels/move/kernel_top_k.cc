@@ -80,6 +80,11 @@ void FindBest(const T* x, int64_t inner, int64_t n, int64_t k, KeyOf<T>* best, i
   else
     cut();
   typename Key::Order worst = best[k - 1].order();
+  T bound = x[best[k - 1].index() * inner];
+  const auto settle = [&] {
+    worst = best[k - 1].order();
+    bound = x[best[k - 1].index() * inner];
+  };
   const auto take = [&](int64_t at) {
     const typename Key::Order o = order(at);
     // An equal one that comes later is not better.
@@ -89,19 +94,21 @@ void FindBest(const T* x, int64_t inner, int64_t n, int64_t k, KeyOf<T>* best, i
       int64_t to = k - 1;
       for (; to > 0 && key.Above(best[to - 1]); --to) best[to] = best[to - 1];
       best[to] = key;
-      worst = best[k - 1].order();
+      settle();
       return;
     }
     best[count++] = key;
     if (count < capacity) return;
     cut();
-    worst = best[k - 1].order();
+    settle();
   };
   if (inner == 1)
     for (; i + kTogether <= n; i += kTogether) {
-      bool any = false;
-      for (int64_t j = 0; j < kTogether; ++j) any |= OrderOf<kLargest>(x[i + j]) > worst;
-      for (int64_t j = 0; any && j < kTogether; ++j) take(i + j);
+      // Also NaN, and what meets a NaN, is looked at one by one.
+      typename Key::Order any = 0;
+      for (int64_t j = 0; j < kTogether; ++j)
+        any |= (kLargest ? x[i + j] <= bound : x[i + j] >= bound) ? 0 : 1;
+      for (int64_t j = 0; any != 0 && j < kTogether; ++j) take(i + j);
     }
   for (; i < n; ++i) take(i);
   if (is_short) return;

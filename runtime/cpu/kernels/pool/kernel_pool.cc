@@ -60,9 +60,11 @@ struct Pooling {
     Pooling p;
     if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) {
       p.kind = node.Is("GlobalMaxPool") ? Kind::kMax : Kind::kAverage;
-      const Dims image(in.dims.begin() + 2, in.dims.end());
-      const Dims ones(image.size(), 1), zeros(image.size(), 0);
-      p.windows = {image, ones, ones, zeros, zeros};
+      p.windows.kernel.assign(in.dims.begin() + 2, in.dims.end());
+      for (Dims* d : {&p.windows.strides, &p.windows.dilations})
+        d->assign(p.windows.kernel.size(), 1);
+      for (Dims* d : {&p.windows.pads_begin, &p.windows.pads_end})
+        d->assign(p.windows.kernel.size(), 0);
       return p;
     }
     INFER_ASSIGN(p.windows, SpatialOf(node, {}, in.dims, out.dims, false));
