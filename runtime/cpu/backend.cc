@@ -187,6 +187,7 @@ KernelList CpuKernels() {
       ResizeKernels,
       ResizeTapKernels,
       GridSampleKernels,
+      RoiAlignKernels,
       Col2ImKernels,
       DeformConvKernels,
       DeformPlanesKernels,
@@ -203,6 +204,7 @@ KernelList CpuKernels() {
       IntegerKernels,
       WeightGradientKernels,
       ArgKernels,
+      LpNormKernels,
       IntegerReduceKernels,
       RunningKernels,
   };

@@ -1,4 +1,4 @@
-/// Operators that say where elements stand: MaxPool with indices, TopK.
+/// Operators that say where elements stand: MaxPool with indices, TopK, moves.
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -116,6 +116,23 @@ TEST(Places, OneResultOfTheBest) {
     CheckGraph(TopKText(type, "4,50", 7, 1, true), 1, 0);
   for (int64_t k : {5, 300})
     CheckSameBits(TopKText("f32", "37,2000", k, 1, true));
+}
+
+/// Tiles of elements of each width, whole ones and what is left; runs backwards and repeated.
+TEST(Places, OfMoves) {
+  for (std::string_view type : {"u8", "f16", "f32", "i64"}) {
+    for (std::string_view dims : {"16,16", "3,33,50", "2,48,64", "5,17"}) {
+      const bool three = std::count(dims.begin(), dims.end(), ',') == 2;
+      ExpectFast(CheckGraph(Cat("graph g(x: ", type, "[", dims, "]) -> (y) { y = Transpose(x) {perm=",
+                                three ? "[0,2,1]" : "[1,0]", "} }"),
+                            1, 0));
+    }
+    for (std::string_view mode : {"reflect", "edge", "wrap"})
+      for (std::string_view pads : {"0,20,0,20", "1,15,1,0", "0,0,0,24", "1,1,1,1"})
+        ExpectFast(CheckGraph(Cat("graph g(x: ", type, "[4,25]) -> (y) { p = const i64[4] {", pads,
+                                  "} y = Pad(x, p) {mode=\"", mode, "\"} }"),
+                              1, 0));
+  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 /// Inner loops of operators that walk along an axis: running sums and products, folds of integers,
-/// places of largest numbers, elements by indices. Compiled once per instruction set (folds.inc). The results are those
-/// of the reference kernels, bit for bit.
+/// places of largest numbers, elements by indices, ranges, weighted pixels. Compiled once per instruction set (folds.inc). But for
+/// add_taps, the results are those of the reference kernels, bit for bit.
 #include <cstdint>
 
 #include "runtime/cpu/simd/elements.h"
@@ -48,6 +48,13 @@ struct Folds {
   /// false: an index is out of range, for which the one of index 0 stands.
   using PickFn = bool (*)(const void* x, const void* indices, void* y, const PickedRow& r);
   PickFn pick[4][2];  ///< [log2 of the width][i32 or i64]
+  /// y[c] = y[c] + sum_t weight[t] * x[at[t] + c], or the largest of y[c] and the products;
+  /// c < channels.
+  using TapsFn = void (*)(const float* x, const int64_t* at, const float* weight, int64_t taps,
+                          int64_t channels, float* y);
+  TapsFn add_taps, largest_tap;
+  /// low and high over x, too; a NaN counts for neither.
+  void (*range)(const float* x, int64_t n, float* low, float* high);
 };
 
 /// Chosen like TheLoops().

@@ -39,6 +39,7 @@ KernelList RmsKernels();                ///< RMSNormalization (own)
 KernelList RowKernels();                ///< Softmax, LayerNormalization, reductions
 KernelList IntegerReduceKernels();      ///< reductions of integers (own)
 KernelList RunningKernels();            ///< CumSum, CumProd (own)
+KernelList LpNormKernels();             ///< LpNormalization (own)
 KernelList ArgKernels();                ///< ArgMax, ArgMin
 KernelList RecurrentKernels();          ///< LSTM, GRU, RNN
 KernelList ConcatKernels();             ///< of blocks of channels
@@ -53,6 +54,7 @@ KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, Dy
 KernelList ResizeKernels();     ///< linear
 KernelList ResizeTapKernels();  ///< linear and cubic, with antialias, too; bytes (own)
 KernelList GridSampleKernels();
+KernelList RoiAlignKernels();  ///< RoiAlign, channels last (own)
 KernelList Col2ImKernels();
 KernelList FillKernels();  ///< ConstantOfShape (own)
 KernelList DftKernels();

@@ -131,9 +131,10 @@ class RecurrentKernel final : public Kernel {
       l.e.hidden = r->dim(2);
       l.e.input = w->dim(2);
       auto packed = std::make_shared<RecurrentLaunch::Packed>();
-      packed->w.resize(static_cast<size_t>(l.e.dirs * l.PackedW()));
-      packed->r.resize(static_cast<size_t>(l.e.dirs * l.PackedR()));
-      l.Pack(w->data<float>().data(), r->data<float>().data(), packed->w.data(), packed->r.data());
+      packed->w = Tensor(DType::kF32, {l.e.dirs * l.PackedW()});
+      packed->r = Tensor(DType::kF32, {l.e.dirs * l.PackedR()});
+      l.Pack(w->data<float>().data(), r->data<float>().data(),
+             packed->w.mutable_data<float>().data(), packed->r.mutable_data<float>().data());
       l.packed = std::move(packed);
     }
   }

@@ -41,7 +41,7 @@ void RoundToRange(const float* x, int64_t n, float* y) {
 }  // namespace
 
 int64_t RecurrentLaunch::Packed::bytes() const {
-  int64_t sum = static_cast<int64_t>(w.size() + r.size()) * 4;
+  int64_t sum = byte_r.empty() ? (w.num_elements() + r.num_elements()) * 4 : 0;
   for (const std::vector<ByteProduct>* products : {&byte_w, &byte_r})
     for (const ByteProduct& p : *products) sum += p.weight_bytes();
   return sum;
@@ -77,9 +77,11 @@ Status RecurrentLaunch::Run(std::byte* const* args, LaunchState*) const {
     RoundToRange(u.x, RoundedFloats(), rounded);
     u.x = rounded;
   }
-  if (packed) {
-    u.w = packed->w.data();
-    u.r = packed->r.data();
+  if (by_bytes()) {
+    u.w = u.r = nullptr;
+  } else if (packed) {
+    u.w = packed->w.data<float>().data();
+    u.r = packed->r.data<float>().data();
   } else {
     float* w = rounded + RoundedFloats();
     float* r = w + e.dirs * PackedW();

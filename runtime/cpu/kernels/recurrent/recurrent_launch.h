@@ -46,9 +46,10 @@ class RecurrentLaunch final : public Launch {
     }
   };
 
-  /// Weights of all directions in panels.
+  /// Weights of all directions in panels, f32. Rows of panels begin at cache lines: loads across
+  /// them take half as long again.
   struct Packed {
-    std::vector<float> w, r;
+    Tensor w, r;
     /// Instead of those, by direction, where 8-bit weights meet codes as they are.
     std::vector<ByteProduct> byte_w, byte_r;
     int64_t bytes() const;
