@@ -159,28 +159,29 @@ TEST(Elements, RemaindersOfFloats) {
   const auto n = static_cast<int64_t>(values.size());
   const auto column = Tensor::Of<float>({n, 1}, std::span<const float>(values)),
              row = Tensor::Of<float>({n}, std::span<const float>(values));
-  ExpectFast(CheckGraph(Cat("graph g(a: f32[", n, ",1], b: f32[", n,
-                            "]) -> (y) { y = Mod(a, b) {fmod=1} }"),
-                        {column, row}, 0));
-  ExpectFast(CheckGraph(Cat("graph g(a: f32[", n, ",1], b: f32[", n,
-                            "]) -> (y) { y = Mod(b, a) {fmod=1} }"),
-                        {column, row}, 0));
+  ExpectFast(CheckGraph(
+      Cat("graph g(a: f32[", n, ",1], b: f32[", n, "]) -> (y) { y = Mod(a, b) {fmod=1} }"),
+      {column, row}, 0));
+  ExpectFast(CheckGraph(
+      Cat("graph g(a: f32[", n, ",1], b: f32[", n, "]) -> (y) { y = Mod(b, a) {fmod=1} }"),
+      {column, row}, 0));
 }
 
 /// Floats around the limits of the narrow types, and the lengths where vectors end.
 TEST(Elements, CastsToNarrowIntegers) {
   std::vector<float> values;
-  for (float v : {0.0f, 1.0f, 127.0f, 128.0f, 255.0f, 256.0f, 32767.0f, 32768.0f, 65535.0f, 65536.0f,
-                  2147483648.0f, 4294967296.0f, 9223372036854775808.0f, 3e38f, INFINITY, NAN})
+  for (float v :
+       {0.0f, 1.0f, 127.0f, 128.0f, 255.0f, 256.0f, 32767.0f, 32768.0f, 65535.0f, 65536.0f,
+        2147483648.0f, 4294967296.0f, 9223372036854775808.0f, 3e38f, INFINITY, NAN})
     for (float near : {v, std::nextafter(v, 0.0f), std::nextafter(v, INFINITY), v + 0.5f})
       for (float sign : {1.0f, -1.0f}) values.push_back(sign * near);
   const auto n = static_cast<int64_t>(values.size());
   for (std::string_view type : kIntegers)
     for (int64_t length : {n, n - 5, n - 17})
-      CheckGraph(Cat("graph g(x: f32[", length, "]) -> (y) { y = Cast(x) {to=",
-                     static_cast<int>(*ParseDType(type)), "} }"),
-                 {Tensor::Of<float>({length}, std::span<const float>(values).first(
-                                                  static_cast<size_t>(length)))},
+      CheckGraph(Cat("graph g(x: f32[", length,
+                     "]) -> (y) { y = Cast(x) {to=", static_cast<int>(*ParseDType(type)), "} }"),
+                 {Tensor::Of<float>(
+                     {length}, std::span<const float>(values).first(static_cast<size_t>(length)))},
                  0);
 }
 

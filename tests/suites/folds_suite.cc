@@ -40,23 +40,20 @@ TEST(Folds, Running) {
     for (const Dims& dims : shapes)
       for (int axis = -1; axis < static_cast<int>(dims.size()); ++axis)
         for (int how = 0; how < 4; ++how)
-          ExpectKernel(
-              CheckGraph(Cat("graph g(x: ", type, "[", DimsText(dims),
-                             "]) -> (y) { a = const i64[] {", axis,
-                             "} y = CumSum(x, a) {exclusive=", how % 2, ", reverse=", how / 2,
-                             "} }"),
-                         {Large(type, dims)}, 0),
-              "own:running");
+          ExpectKernel(CheckGraph(Cat("graph g(x: ", type, "[", DimsText(dims),
+                                      "]) -> (y) { a = const i64[] {", axis,
+                                      "} y = CumSum(x, a) {exclusive=", how % 2,
+                                      ", reverse=", how / 2, "} }"),
+                                  {Large(type, dims)}, 0),
+                       "own:running");
   for (std::string_view type : {"f32", "i32", "i64"})
     for (int axis : {0, 1})
-      ExpectKernel(CheckGraph(Cat("graph g(x: ", type,
-                                  "[5,67]) -> (y) { a = const i32[] {", axis,
+      ExpectKernel(CheckGraph(Cat("graph g(x: ", type, "[5,67]) -> (y) { a = const i32[] {", axis,
                                   "} y = CumProd(x, a) {exclusive=1} }"),
                               {Large(type, {5, 67})}, 0),
                    "own:running");
   for (std::string_view type : {"f16", "bf16"})
-    CheckGraph(Cat("graph g(x: ", type,
-                   "[4,40]) -> (y) { a = const i64[] {1} y = CumSum(x, a) }"),
+    CheckGraph(Cat("graph g(x: ", type, "[4,40]) -> (y) { a = const i64[] {1} y = CumSum(x, a) }"),
                {Large(type, {4, 40})}, 1e-2);
 }
 
@@ -88,26 +85,24 @@ constexpr std::string_view kAxes[] = {"0", "1", "-1", "0,2", "1,3", "0,3", "1,2"
 
 TEST(Folds, ReductionsOfIntegers) {
   const Dims shapes[] = {{2, 3, 4, 5}, {3, 1, 5, 70}, {7, 9, 2, 1}, {1, 65, 1, 3}};
-  for (std::string_view op :
-       {"ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin"})
+  for (std::string_view op : {"ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin"})
     for (std::string_view type : {"i32", "i64", "u32", "u8", "i8", "bool"}) {
       const bool narrow = type == "u8" || type == "i8" || type == "bool";
       if (narrow && op != "ReduceMax" && op != "ReduceMin") continue;
       for (const Dims& dims : shapes)
         for (std::string_view axes : kAxes) {
           const auto count = 1 + std::count(axes.begin(), axes.end(), ',');
-          ExpectKernel(CheckGraph(Cat("graph g(x: ", type, "[", DimsText(dims),
-                                      "]) -> (y) { a = const i64[", count, "] {", axes, "} y = ",
-                                      op, "(x, a) {keepdims=0} }"),
-                                  {Large(type, dims)}, 0),
-                       "own:folds");
+          ExpectKernel(
+              CheckGraph(Cat("graph g(x: ", type, "[", DimsText(dims), "]) -> (y) { a = const i64[",
+                             count, "] {", axes, "} y = ", op, "(x, a) {keepdims=0} }"),
+                         {Large(type, dims)}, 0),
+              "own:folds");
         }
     }
   ExpectKernel(CheckGraph("graph g(x: i64[300]) -> (y) { y = ReduceMax(x) }", 1, 0), "own:folds");
   CheckGraph("graph g(x: i64[N,3]) -> (y) { a = const i64[1] {0} y = ReduceSum(x, a) }",
              {Large("i64", {0, 3})}, 0);
-  CheckSameBits(
-      "graph g(x: i32[40,100,30]) -> (y) { a = const i64[2] {0,2} y = ReduceSum(x, a) }");
+  CheckSameBits("graph g(x: i32[40,100,30]) -> (y) { a = const i64[2] {0,2} y = ReduceSum(x, a) }");
 }
 
 TEST(Folds, AxesThatLieApart) {

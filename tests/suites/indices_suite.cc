@@ -219,8 +219,8 @@ TEST(Indices, ElementsInRunsAndApart) {
       }
 }
 
-/// Rows of elements: each width, both types of indices, rows along the axis and across it, and a bad
-/// index in any of several lanes.
+/// Rows of elements: each width, both types of indices, rows along the axis and across it, and a
+/// bad index in any of several lanes.
 TEST(Indices, RowsOfElements) {
   for (std::string_view type : {"f32", "i64", "u8", "f16"})
     for (std::string_view index : {"i64", "i32"})

@@ -14,8 +14,7 @@ void ExpectPlaces(const std::vector<StepInfo>& steps) {
 Tensor Steps(const Dims& dims, uint64_t seed) {
   Tensor t(DType::kF32, dims);
   Random random(seed);
-  for (int64_t i = 0; i < t.num_elements(); ++i)
-    t.Set(i, static_cast<double>(random.Below(5) - 2));
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.Set(i, static_cast<double>(random.Below(5) - 2));
   return t;
 }
 
@@ -74,7 +73,8 @@ std::string TopKText(std::string_view type, std::string_view dims, int64_t k, in
 /// Short lists and long ones, equal elements, zeros of both signs, NaN, infinities.
 TEST(Places, OfTheBest) {
   const std::pair<std::string_view, int64_t> shapes[] = {
-      {"3,70", 1}, {"3,70", 0}, {"2,1000", 1}, {"5,40,6", 1}, {"2,3,33", -1}, {"1", 0}, {"2500", 0}};
+      {"3,70", 1},    {"3,70", 0}, {"2,1000", 1}, {"5,40,6", 1},
+      {"2,3,33", -1}, {"1", 0},    {"2500", 0}};
   for (std::string_view type : {"f32", "i32", "i64"})
     for (const auto& [dims, axis] : shapes)
       for (bool largest : {true, false})
@@ -114,8 +114,7 @@ TEST(Places, OneResultOfTheBest) {
                0);
   for (std::string_view type : {"f16", "f64", "u8", "i8", "bf16"})
     CheckGraph(TopKText(type, "4,50", 7, 1, true), 1, 0);
-  for (int64_t k : {5, 300})
-    CheckSameBits(TopKText("f32", "37,2000", k, 1, true));
+  for (int64_t k : {5, 300}) CheckSameBits(TopKText("f32", "37,2000", k, 1, true));
 }
 
 /// Tiles of elements of each width, whole ones and what is left; runs backwards and repeated.
@@ -123,9 +122,10 @@ TEST(Places, OfMoves) {
   for (std::string_view type : {"u8", "f16", "f32", "i64"}) {
     for (std::string_view dims : {"16,16", "3,33,50", "2,48,64", "5,17"}) {
       const bool three = std::count(dims.begin(), dims.end(), ',') == 2;
-      ExpectFast(CheckGraph(Cat("graph g(x: ", type, "[", dims, "]) -> (y) { y = Transpose(x) {perm=",
-                                three ? "[0,2,1]" : "[1,0]", "} }"),
-                            1, 0));
+      ExpectFast(
+          CheckGraph(Cat("graph g(x: ", type, "[", dims,
+                         "]) -> (y) { y = Transpose(x) {perm=", three ? "[0,2,1]" : "[1,0]", "} }"),
+                     1, 0));
     }
     for (std::string_view mode : {"reflect", "edge", "wrap"})
       for (std::string_view pads : {"0,20,0,20", "1,15,1,0", "0,0,0,24", "1,1,1,1"})

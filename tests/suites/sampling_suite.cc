@@ -144,8 +144,8 @@ TEST(Sampling, ResizeByTaps) {
 
 /// Regions inside, outside, empty and turned, of several images; bins of many samples.
 TEST(Sampling, RoiAlign) {
-  const float corners[] = {0, 0,  9,  7, 2.5, 1.25, 6, 6.5, -4, -3, 3, 30, 5, 5, 5, 5,
-                           8, 10, 1,  2, 40,  50,   60, 70, 0,  0,  1, 1,  0, 0, 20, 16};
+  const float corners[] = {0, 0,  9, 7, 2.5, 1.25, 6,  6.5, -4, -3, 3, 30, 5, 5, 5,  5,
+                           8, 10, 1, 2, 40,  50,   60, 70,  0,  0,  1, 1,  0, 0, 20, 16};
   const std::vector<int64_t> of = {0, 1, 0, 1, 1, 0, 0, 1};
   for (int64_t channels : {1, 5, 64, 70})
     for (std::string_view mode : {"avg", "max"})

@@ -4,13 +4,14 @@
 /// indices (one for nearest, two for linear, four for cubic, more where antialiasing stretches the
 /// filter). Cubic: R. Keys, "Cubic convolution interpolation for digital image processing", 1981,
 /// equation (4).
+#include "lib/ops/move/resize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "lib/ops/move/move.h"
-#include "lib/ops/move/resize.h"
 #include "lib/ops/move/resize_lifted.h"
 #include "lib/ops/op_def.h"
 

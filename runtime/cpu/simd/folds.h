@@ -1,7 +1,8 @@
 #pragma once
 /// Inner loops of operators that walk along an axis: running sums and products, folds of integers,
-/// places of largest numbers, elements by indices, ranges, weighted pixels. Compiled once per instruction set (folds.inc). But for
-/// add_taps, the results are those of the reference kernels, bit for bit.
+/// places of largest numbers, elements by indices, ranges, weighted pixels. Compiled once per
+/// instruction set (folds.inc). But for add_taps, the results are those of the reference kernels,
+/// bit for bit.
 #include <cstdint>
 
 #include "runtime/cpu/simd/elements.h"
@@ -18,10 +19,7 @@ struct RunningLines {
 /// Folds of integers, in i64, which wraps.
 enum class Fold : uint8_t { kSum, kProduct, kMax, kMin, kCount };
 constexpr int64_t FoldStart(Fold f) {
-  return f == Fold::kSum       ? 0
-         : f == Fold::kProduct ? 1
-         : f == Fold::kMax     ? INT64_MIN
-                               : INT64_MAX;
+  return f == Fold::kSum ? 0 : f == Fold::kProduct ? 1 : f == Fold::kMax ? INT64_MIN : INT64_MAX;
 }
 
 /// Element i of n: x[i * step + index i * axis_stride], where an index below 0 counts from the end

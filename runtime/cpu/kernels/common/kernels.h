@@ -50,7 +50,7 @@ KernelList TopKKernels();         ///< TopK (own)
 KernelList IndexKernels();        ///< OneHot, GatherND, GatherElements
 KernelList ScatterKernels();      ///< ScatterND, ScatterElements, with reductions, too (own)
 KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNormalization
-KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
+KernelList QuantizeKernels();   ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
 KernelList ResizeKernels();     ///< linear
 KernelList ResizeTapKernels();  ///< linear and cubic, with antialias, too; bytes (own)
 KernelList GridSampleKernels();

@@ -283,7 +283,8 @@ std::unique_ptr<Kernel> MakeUnaryElements(const StepCall& call) {
 
 // ---- Clip of integers ------------------------------------------------------------------------
 
-/// Of floats f32 has loops of its own; bounds that are NaN, which integers have not, count otherwise.
+/// Of floats f32 has loops of its own; bounds that are NaN, which integers have not, count
+/// otherwise.
 std::string RefuseClipElements(const StepCall& call) {
   const Node& n = call.main();
   const DType t = ElementTypeOf(n.input(0));

@@ -130,12 +130,11 @@ struct TapPasses {
 
 /// Cast between bytes and f64 on several lanes.
 void CastOnLanes(DType from, DType to, const std::byte* x, std::byte* y, int64_t n) {
-  const auto cast = simd::TheElements().cast[static_cast<int>(*ElementOf(from))]
-                                            [static_cast<int>(*ElementOf(to))];
+  const auto cast = simd::TheElements()
+                        .cast[static_cast<int>(*ElementOf(from))][static_cast<int>(*ElementOf(to))];
   const int64_t in = BitWidth(from) / 8, out = BitWidth(to) / 8;
-  ForRange(n, kElementGrain, [&](int64_t begin, int64_t end) {
-    cast(x + begin * in, y + begin * out, end - begin);
-  });
+  ForRange(n, kElementGrain,
+           [&](int64_t begin, int64_t end) { cast(x + begin * in, y + begin * out, end - begin); });
 }
 
 std::unique_ptr<Kernel> MakeTaps(const StepCall& call) {

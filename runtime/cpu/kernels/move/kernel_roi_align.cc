@@ -58,8 +58,7 @@ class RoiAlignLaunch final : public Launch {
  private:
   Result<RoiBins> BinsOf(std::byte* const* args, int64_t n) const {
     double corners[4];
-    for (int k = 0; k < 4; ++k)
-      corners[k] = static_cast<double>(As<float>(args[rois])[n * 4 + k]);
+    for (int k = 0; k < 4; ++k) corners[k] = static_cast<double>(As<float>(args[rois])[n * 4 + k]);
     return form.BinsOf(corners, As<int64_t>(args[images])[n]);
   }
 
@@ -72,14 +71,12 @@ class RoiAlignLaunch final : public Launch {
     int64_t at[4 * kSamples];
     float weight[4 * kSamples];
     for (int64_t bin = 0; bin < bins; ++bin) {
-      std::fill_n(sums, channels, form.max && samples > 0
-                                      ? -std::numeric_limits<float>::infinity()
-                                      : 0.0f);
+      std::fill_n(sums, channels,
+                  form.max && samples > 0 ? -std::numeric_limits<float>::infinity() : 0.0f);
       for (int64_t first = 0; first < samples; first += kSamples) {
         const int64_t count = std::min(kSamples, samples - first);
         for (int64_t i = 0; i < count; ++i) {
-          const Bilinear b =
-              r.Sample(bin / form.out_w, bin % form.out_w, first + i, height, width);
+          const Bilinear b = r.Sample(bin / form.out_w, bin % form.out_w, first + i, height, width);
           for (int k = 0; k < 4; ++k) {
             at[4 * i + k] = b.at[k] * channels;
             weight[4 * i + k] = static_cast<float>(b.weight[k]);
@@ -103,9 +100,8 @@ std::unique_ptr<Kernel> MakeRoiAlign(const StepCall& call) {
     const Dims& dims = image.dims;
     auto launch = std::make_shared<RoiAlignLaunch>();
     RoiAlignLaunch& l = *launch;
-    INFER_ASSIGN(l.form,
-                 RoiAlignForm::Of(CallOf(node), dims, in[static_cast<size_t>(rois)].dims,
-                                  NumElements(in[static_cast<size_t>(images)].dims)));
+    INFER_ASSIGN(l.form, RoiAlignForm::Of(CallOf(node), dims, in[static_cast<size_t>(rois)].dims,
+                                          NumElements(in[static_cast<size_t>(images)].dims)));
     l.height = dims[2];
     l.width = dims[3];
     l.is_last = !image.layout.plain() && image.layout == onednn::ChannelsLast(DType::kF32, dims);

@@ -172,38 +172,39 @@ std::unique_ptr<Kernel> MakeTopK(const StepCall& call) {
   like.largest = node.Attr<int64_t>("largest") != 0;
   const DType type = ElementTypeOf(node.input(0));
   const int64_t axis = node.Attr<int64_t>("axis");
-  return KernelOf([=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& dims = in[static_cast<size_t>(like.x)].dims;
-    INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-    TopK top = like;
-    top.n = dims[static_cast<size_t>(a)];
-    top.k = out[0].dims[static_cast<size_t>(a)];
-    if (top.k > top.n) return Unsupported("K is larger than the axis");
-    if (top.n > INT32_MAX) return Unsupported("places beyond 32 bits");
-    top.inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
-    top.lines = NumElements(dims) / top.n;
-    top.parts = std::min(top.lines, kMostParts);
-    top.capacity = top.k <= kShortList ? top.k : std::min(top.n, 2 * top.k + 256);
-    const auto results = static_cast<int>(in.size());
-    if (top.values >= 0) top.values += results;
-    if (top.indices >= 0) top.indices += results;
-    top.scratch = results + static_cast<int>(out.size());
-    Prepared p;
-    p.name = "own:keys";
-    p.unused.assign(in.size(), true);
-    p.unused[static_cast<size_t>(like.x)] = false;
-    p.scratch_bytes = top.parts * top.capacity *
-                      static_cast<int64_t>(type == DType::kI64 ? sizeof(WideKey)
-                                                               : sizeof(NarrowKey));
-    p.launch = LaunchOf([top, type](std::byte* const* args) {
-      switch (type) {
-        case DType::kF32: return top.Run<float>(args);
-        case DType::kI32: return top.Run<int32_t>(args);
-        default: return top.Run<int64_t>(args);
-      }
-    });
-    return p;
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = in[static_cast<size_t>(like.x)].dims;
+        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+        TopK top = like;
+        top.n = dims[static_cast<size_t>(a)];
+        top.k = out[0].dims[static_cast<size_t>(a)];
+        if (top.k > top.n) return Unsupported("K is larger than the axis");
+        if (top.n > INT32_MAX) return Unsupported("places beyond 32 bits");
+        top.inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
+        top.lines = NumElements(dims) / top.n;
+        top.parts = std::min(top.lines, kMostParts);
+        top.capacity = top.k <= kShortList ? top.k : std::min(top.n, 2 * top.k + 256);
+        const auto results = static_cast<int>(in.size());
+        if (top.values >= 0) top.values += results;
+        if (top.indices >= 0) top.indices += results;
+        top.scratch = results + static_cast<int>(out.size());
+        Prepared p;
+        p.name = "own:keys";
+        p.unused.assign(in.size(), true);
+        p.unused[static_cast<size_t>(like.x)] = false;
+        p.scratch_bytes =
+            top.parts * top.capacity *
+            static_cast<int64_t>(type == DType::kI64 ? sizeof(WideKey) : sizeof(NarrowKey));
+        p.launch = LaunchOf([top, type](std::byte* const* args) {
+          switch (type) {
+            case DType::kF32: return top.Run<float>(args);
+            case DType::kI32: return top.Run<int32_t>(args);
+            default: return top.Run<int64_t>(args);
+          }
+        });
+        return p;
+      });
 }
 
 }  // namespace

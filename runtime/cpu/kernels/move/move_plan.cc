@@ -54,8 +54,8 @@ MovePlan MovePlan::Of(const Tensor& tensor, const Dims& dims, const std::vector<
     for (; i < map.size(); ++i)
       if (k < 0 ? map[i] != 0 : map[i] != map[i - 1] + step || map[i] < first || map[i] >= stop)
         break;
-    p.pieces_.push_back({k, map[static_cast<size_t>(begin)] - first, begin,
-                         static_cast<int64_t>(i) - begin, step});
+    p.pieces_.push_back(
+        {k, map[static_cast<size_t>(begin)] - first, begin, static_cast<int64_t>(i) - begin, step});
   }
   if (one_operand && p.size_ < kShortRun * static_cast<int64_t>(p.pieces_.size())) {
     if (p.FindRows(map, dims, first_of(p.operand_))) {
@@ -179,8 +179,7 @@ void TransposeTile(const T* x, int64_t x_step, T* y, int64_t y_step) {
         }
         std::copy_n(next, kSide, rows);
       }
-      for (int i = 0; i < kSide; ++i)
-        std::memcpy(y + (r + i) * y_step + k, &rows[i], sizeof(Row));
+      for (int i = 0; i < kSide; ++i) std::memcpy(y + (r + i) * y_step + k, &rows[i], sizeof(Row));
     }
 }
 

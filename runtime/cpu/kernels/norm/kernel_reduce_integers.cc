@@ -129,9 +129,8 @@ std::unique_ptr<Kernel> MakeIntegerReduce(const StepCall& call) {
     p.unused.assign(in.size(), true);
     p.unused[0] = false;
     p.launch = LaunchOf([reduce = std::move(reduce), grain, y](std::byte* const* args) {
-      ForRange(reduce.Parts(), grain, [&](int64_t begin, int64_t end) {
-        reduce.Run(args[0], args[y], begin, end);
-      });
+      ForRange(reduce.Parts(), grain,
+               [&](int64_t begin, int64_t end) { reduce.Run(args[0], args[y], begin, end); });
     });
     return p;
   });

@@ -157,23 +157,23 @@ std::unique_ptr<Kernel> MakePlaces(const StepCall& call) {
     const auto it = v ? std::find(made.begin(), made.end(), call.plan.id(v)) : made.end();
     return it == made.end() ? -1 : static_cast<int>(it - made.begin());
   };
-  return KernelOf([&node, y = result(0), places = result(1)](
-                      std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in[0], out[0]));
-    PlanePlaces pool;
-    pool.planes = in[0].dims[0] * in[0].dims[1];
-    pool.axes = AxesOf(pooling.windows, in[0].dims, out[0].dims);
-    pool.column_major = node.Attr<int64_t>("storage_order") != 0;
-    if (!pool.fits()) return Unsupported("places beyond 32 bits");
-    Prepared p;
-    p.name = Cat("own:places:", simd::TheLoops().isa);
-    p.launch = LaunchOf([pool, y, places](std::byte* const* args) {
-      pool.Run(As<float>(args[0]), y < 0 ? nullptr : As<float>(args[1 + y]),
-               places < 0 ? nullptr : As<int64_t>(args[1 + places]));
-    });
-    return p;
-  });
+  return KernelOf(
+      [&node, y = result(0), places = result(1)](std::span<const Operand> in,
+                                                 std::span<const Operand> out) -> Result<Prepared> {
+        INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in[0], out[0]));
+        PlanePlaces pool;
+        pool.planes = in[0].dims[0] * in[0].dims[1];
+        pool.axes = AxesOf(pooling.windows, in[0].dims, out[0].dims);
+        pool.column_major = node.Attr<int64_t>("storage_order") != 0;
+        if (!pool.fits()) return Unsupported("places beyond 32 bits");
+        Prepared p;
+        p.name = Cat("own:places:", simd::TheLoops().isa);
+        p.launch = LaunchOf([pool, y, places](std::byte* const* args) {
+          pool.Run(As<float>(args[0]), y < 0 ? nullptr : As<float>(args[1 + y]),
+                   places < 0 ? nullptr : As<int64_t>(args[1 + places]));
+        });
+        return p;
+      });
 }
 
 /// The kernels of one operator, the best first.

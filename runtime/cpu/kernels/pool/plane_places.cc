@@ -45,8 +45,7 @@ void PlanePlaces::Part(const float* x, int64_t plane, int64_t row, int64_t first
   std::fill_n(at, count, -1);
   for (int64_t i = a.first_tap(d); i < a.end_tap(d); ++i)
     for (int64_t j = b.first_tap(h); j < b.end_tap(h); ++j) {
-      const int64_t line =
-          ((a.at(d) + i * a.dilation) * b.in + b.at(h) + j * b.dilation) * c.in;
+      const int64_t line = ((a.at(d) + i * a.dilation) * b.in + b.at(h) + j * b.dilation) * c.in;
       for (int64_t k = 0; k < c.kernel; ++k) {
         // Results o of which o * stride - shift lies in the row.
         const int64_t shift = c.pad - k * c.dilation;
