@@ -46,6 +46,9 @@ struct Folds {
   /// false: an index is out of range, for which the one of index 0 stands.
   using PickFn = bool (*)(const void* x, const void* indices, void* y, const PickedRow& r);
   PickFn pick[4][2];  ///< [log2 of the width][i32 or i64]
+  /// y[i] = x[at[i]].
+  using GatherFn = void (*)(const void* x, const int32_t* at, void* y, int64_t n);
+  GatherFn gather[4];  ///< by log2 of the width
   /// y[c] = y[c] + sum_t weight[t] * x[at[t] + c], or the largest of y[c] and the products;
   /// c < channels.
   using TapsFn = void (*)(const float* x, const int64_t* at, const float* weight, int64_t taps,

@@ -153,6 +153,23 @@ TEST_P(FoldsOf, ElementsByIndices) {
   CheckPick<uint64_t, int64_t>(*GetParam(), 3);
 }
 
+TEST_P(FoldsOf, Gathers) {
+  for (const int64_t n : {1, 7, 16, 33}) {
+    const auto bytes = Some<uint8_t>(200, 4);
+    const auto words = Some<uint32_t>(200, 4);
+    std::vector<int32_t> at;
+    for (int64_t i = 0; i < n; ++i) at.push_back(static_cast<int32_t>(i * 37 % 200));
+    std::vector<uint8_t> narrow(static_cast<size_t>(n));
+    std::vector<uint32_t> wide(static_cast<size_t>(n));
+    GetParam()->gather[0](bytes.data(), at.data(), narrow.data(), n);
+    GetParam()->gather[2](words.data(), at.data(), wide.data(), n);
+    for (size_t i = 0; i < at.size(); ++i) {
+      EXPECT_EQ(narrow[i], bytes[static_cast<size_t>(at[i])]);
+      EXPECT_EQ(wide[i], words[static_cast<size_t>(at[i])]);
+    }
+  }
+}
+
 TEST_P(FoldsOf, RangesAndWeightedPixels) {
   for (const int64_t n : {1, 63, 64, 65, 200}) {
     auto x = Some<float>(n, 2);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "lib/support/parallel.h"
 #include "lib/support/status.h"
+#include "runtime/cpu/simd/folds.h"
 
 namespace infer {
 namespace {
@@ -267,6 +269,7 @@ template <typename T>
 void MovePlan::RunRows(const T* from, T* to) const {
   const auto n = static_cast<int64_t>(columns_.size());
   const int32_t* columns = columns_.data();
+  const auto gather = simd::TheFolds().gather[std::countr_zero(sizeof(T))];
   ParallelFor(static_cast<int64_t>(rows_.size()), std::max<int64_t>(1, kMoveGrain / n),
               [&](int64_t begin, int64_t end) {
                 for (int64_t r = begin; r < end; ++r) {
@@ -278,7 +281,7 @@ void MovePlan::RunRows(const T* from, T* to) const {
                   else if (doubles_)
                     for (int64_t k = 0; k < n / 2; ++k) y[2 * k] = y[2 * k + 1] = x[k];
                   else
-                    for (int64_t k = 0; k < n; ++k) y[k] = x[columns[k]];
+                    gather(x, columns, y, n);
                 }
               });
 }
