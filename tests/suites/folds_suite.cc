@@ -24,7 +24,7 @@ Tensor Large(std::string_view type, const Dims& dims) {
     else if (t.dtype() == DType::kBool)
       t.SetInt(i, random.Below(2));
     else
-      t.SetInt(i, (random.Below(1 << 20) << (i % 3 * 20)) - (i % 2) * 3);
+      t.SetInt(i, (int64_t{random.Below(1 << 20)} << (i % 3 * 20)) - (i % 2) * 3);
   return t;
 }
 

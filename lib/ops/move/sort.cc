@@ -62,22 +62,21 @@ Status RunTopK(OpRun& run) {
     int64_t* at = indices.mutable_data<int64_t>().data();
     ParallelFor(lines, std::max<int64_t>(1, 4096 / std::max<int64_t>(n, 1)),
                 [&](int64_t begin, int64_t end) {
-                  std::vector<std::pair<C, int64_t>> order(static_cast<size_t>(n));
+                  std::vector<int64_t> order(static_cast<size_t>(n));
                   for (int64_t line = begin; line < end; ++line) {
                     const T* row = in + line / inner * n * inner + line % inner;
-                    for (int64_t i = 0; i < n; ++i)
-                      order[static_cast<size_t>(i)] = {C(row[i * inner]), i};
+                    std::iota(order.begin(), order.end(), int64_t{0});
                     std::partial_sort(order.begin(), order.begin() + k, order.end(),
-                                      [largest](const auto& a, const auto& b) {
-                                        const C u = a.first, v = b.first;
+                                      [&](int64_t a, int64_t b) {
+                                        const C u = row[a * inner], v = row[b * inner];
                                         if (largest ? Below<C>(v, u) : Below<C>(u, v)) return true;
                                         if (largest ? Below<C>(u, v) : Below<C>(v, u)) return false;
-                                        return a.second < b.second;
+                                        return a < b;
                                       });
                     const int64_t to = line / inner * k * inner + line % inner;
                     for (int64_t i = 0; i < k; ++i) {
-                      at[to + i * inner] = order[static_cast<size_t>(i)].second;
-                      out[to + i * inner] = row[order[static_cast<size_t>(i)].second * inner];
+                      at[to + i * inner] = order[static_cast<size_t>(i)];
+                      out[to + i * inner] = row[order[static_cast<size_t>(i)] * inner];
                     }
                   }
                 });

@@ -54,7 +54,7 @@ class KeptBoxes {
         const float height = std::min(values_[2][j], b.y2) - std::max(values_[0][j], b.y1);
         const float width = std::min(values_[3][j], b.x2) - std::max(values_[1][j], b.x1);
         const float both = height * width, either = b.area + values_[4][j] - both;
-        any |= (height > 0) & (width > 0) & (either > 0) & (both / either > threshold) ? 1 : 0;
+        any |= ((height > 0) & (width > 0) & (either > 0) & (both / either > threshold)) ? 1 : 0;
       }
       if (any != 0) return true;
     }
