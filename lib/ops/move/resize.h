@@ -1,5 +1,5 @@
 #pragma once
-/// What the inputs of an interpolating Resize come to, for kernels that run it.
+/// The weights to which the inputs of an interpolating Resize come, for kernels that run it.
 #include <utility>
 #include <vector>
 

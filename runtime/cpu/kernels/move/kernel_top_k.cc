@@ -1,6 +1,6 @@
 /// TopK of f32, i32 and i64. An element is a key of its value and its position, so that the order
 /// is total: NaN above everything, the first of equal elements first, as in the reference kernel.
-/// What is not above the worst of the best so far is passed over, many elements at a time.
+/// Elements that are not above the worst of the best so far are passed over, many at a time.
 #include <algorithm>
 #include <cstring>
 

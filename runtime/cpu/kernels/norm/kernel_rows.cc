@@ -288,7 +288,7 @@ std::string RefuseReduce(const StepCall& call) {
   return call.operand(x) == 0 ? "" : "the operand is not the first";
 }
 
-/// What the elements of a row add to the sum, or product, of a result; or their extremum.
+/// The part of a row's elements in the sum, or product, of a result; or their extremum.
 double PartOf(Reduction kind, const float* x, int64_t n) {
   const simd::Loops& loops = simd::TheLoops();
   switch (kind) {

@@ -278,7 +278,7 @@ void RecurrentLaunch::Activate(int64_t d, float* gates, const float* peepholes, 
   const int64_t n = e.hidden;
   const size_t each = cell == Cell::kLstm ? 3 : cell == Cell::kGru ? 2 : 1;
   const GateActivation* const f = unusual.data() + static_cast<size_t>(d) * each;
-  // What a gate sees of c.
+  // A gate sees c through its peephole.
   const auto look = [&](int64_t gate) {
     const float* const p = peepholes + gate * n;
     for (int64_t j = 0; j < n; ++j) gates[gate * n + j] += p[j] * c[j];
