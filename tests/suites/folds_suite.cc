@@ -20,7 +20,7 @@ Tensor Large(std::string_view type, const Dims& dims) {
   Random random(11);
   for (int64_t i = 0; i < t.num_elements(); ++i)
     if (IsFloat(t.dtype()))
-      t.Set(i, static_cast<double>(random.Below(2001) - 1000) / 500);
+      t.Set(i, static_cast<double>(int64_t{random.Below(2001)} - 1000) / 500);
     else if (t.dtype() == DType::kBool)
       t.SetInt(i, random.Below(2));
     else

@@ -14,7 +14,8 @@ void ExpectPlaces(const std::vector<StepInfo>& steps) {
 Tensor Steps(const Dims& dims, uint64_t seed) {
   Tensor t(DType::kF32, dims);
   Random random(seed);
-  for (int64_t i = 0; i < t.num_elements(); ++i) t.Set(i, static_cast<double>(random.Below(5) - 2));
+  for (int64_t i = 0; i < t.num_elements(); ++i)
+    t.Set(i, static_cast<double>(int64_t{random.Below(5)} - 2));
   return t;
 }
 

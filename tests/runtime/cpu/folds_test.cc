@@ -27,9 +27,13 @@ template <typename T>
 std::vector<T> Some(int64_t n, uint64_t seed) {
   Random random(seed);
   std::vector<T> v;
-  for (int64_t i = 0; i < n; ++i)
-    v.push_back(static_cast<T>(static_cast<double>(random.Below(1 << 20) - (1 << 19)) /
-                               (std::is_floating_point_v<T> ? 1000 : 1)));
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t number = int64_t{random.Below(1 << 20)} - (1 << 19);
+    if constexpr (std::is_floating_point_v<T>)
+      v.push_back(static_cast<T>(number) / 1000);
+    else
+      v.push_back(static_cast<T>(number));
+  }
   return v;
 }
 
