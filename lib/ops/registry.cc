@@ -19,6 +19,7 @@ std::span<const OpDef> PadOps();
 std::span<const OpDef> ResizeOps();
 std::span<const OpDef> ScatterOps();
 std::span<const OpDef> SortOps();
+std::span<const OpDef> NonZeroOps();
 std::span<const OpDef> CumulativeOps();
 std::span<const OpDef> AttentionOps();
 std::span<const OpDef> ContribAttentionOps();
@@ -85,6 +86,7 @@ OpRegistry AllOps() {
       ResizeOps(),
       ScatterOps(),
       SortOps(),
+      NonZeroOps(),
       CumulativeOps(),
       AttentionOps(),
       ContribAttentionOps(),

@@ -182,9 +182,12 @@ KernelList CpuKernels() {
       PowKernels,
       ElementKernels,
       IndexKernels,
+      TopKKernels,
       ScatterKernels,
       ResizeKernels,
+      ResizeTapKernels,
       GridSampleKernels,
+      RoiAlignKernels,
       Col2ImKernels,
       DeformConvKernels,
       DeformPlanesKernels,
@@ -201,6 +204,9 @@ KernelList CpuKernels() {
       IntegerKernels,
       WeightGradientKernels,
       ArgKernels,
+      LpNormKernels,
+      IntegerReduceKernels,
+      RunningKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

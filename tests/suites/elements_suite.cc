@@ -128,5 +128,62 @@ TEST(Elements, Where) {
                  7, 0);
 }
 
+/// Bounds that are constants, come with the run, are left out or lie the wrong way round.
+TEST(Elements, ClipOfIntegers) {
+  for (std::string_view type : kIntegers)
+    for (int64_t n : {1, 37, 40000}) {
+      const std::string head = Cat("graph g(x: ", type, "[", n, "]");
+      const Tensor x = Numbers(type, {n}, 2);
+      const auto fast = [&](const std::string& text, const std::vector<Datum>& inputs) {
+        const auto steps = CheckGraph(text, inputs, 0);
+        if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+      };
+      const std::string low = Cat("l = const ", type, "[] {3} "),
+                        high = Cat("h = const ", type, "[] {100} ");
+      fast(Cat(head, ") -> (y) { ", low, high, "y = Clip(x, l, h) }"), {x});
+      fast(Cat(head, ") -> (y) { ", low, high, "y = Clip(x, h, l) }"), {x});
+      fast(Cat(head, ") -> (y) { ", low, "z = Abs(x) y = Clip(z, l) }"), {x});
+      fast(Cat(head, ") -> (y) { ", high, "y = Clip(x, _, h) }"), {x});
+      fast(Cat(head, ", l: ", type, "[], h: ", type, "[]) -> (y) { y = Clip(x, l, h) }"),
+           {x, Numbers(type, {}, 1), Numbers(type, {}, 3)});
+    }
+}
+
+/// Quotients that are whole, nearly so, large, and none: all of a grid of floats.
+TEST(Elements, RemaindersOfFloats) {
+  std::vector<float> values;
+  for (float v : {0.0f, 1.0f, 3.0f, 0.1f, 7.5f, 1e-3f, 1e6f, 4194303.0f, 4194304.0f, 1e20f, 1e-40f,
+                  3e38f, 1.17549435e-38f, INFINITY, NAN})
+    for (float near : {v, std::nextafter(v, 0.0f), std::nextafter(v, INFINITY), 3 * v})
+      for (float sign : {1.0f, -1.0f}) values.push_back(sign * near);
+  const auto n = static_cast<int64_t>(values.size());
+  const auto column = Tensor::Of<float>({n, 1}, std::span<const float>(values)),
+             row = Tensor::Of<float>({n}, std::span<const float>(values));
+  ExpectFast(CheckGraph(
+      Cat("graph g(a: f32[", n, ",1], b: f32[", n, "]) -> (y) { y = Mod(a, b) {fmod=1} }"),
+      {column, row}, 0));
+  ExpectFast(CheckGraph(
+      Cat("graph g(a: f32[", n, ",1], b: f32[", n, "]) -> (y) { y = Mod(b, a) {fmod=1} }"),
+      {column, row}, 0));
+}
+
+/// Floats around the limits of the narrow types, and the lengths where vectors end.
+TEST(Elements, CastsToNarrowIntegers) {
+  std::vector<float> values;
+  for (float v :
+       {0.0f, 1.0f, 127.0f, 128.0f, 255.0f, 256.0f, 32767.0f, 32768.0f, 65535.0f, 65536.0f,
+        2147483648.0f, 4294967296.0f, 9223372036854775808.0f, 3e38f, INFINITY, NAN})
+    for (float near : {v, std::nextafter(v, 0.0f), std::nextafter(v, INFINITY), v + 0.5f})
+      for (float sign : {1.0f, -1.0f}) values.push_back(sign * near);
+  const auto n = static_cast<int64_t>(values.size());
+  for (std::string_view type : kIntegers)
+    for (int64_t length : {n, n - 5, n - 17})
+      CheckGraph(Cat("graph g(x: f32[", length,
+                     "]) -> (y) { y = Cast(x) {to=", static_cast<int>(*ParseDType(type)), "} }"),
+                 {Tensor::Of<float>(
+                     {length}, std::span<const float>(values).first(static_cast<size_t>(length)))},
+                 0);
+}
+
 }  // namespace
 }  // namespace infer

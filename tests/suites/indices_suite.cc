@@ -1,4 +1,6 @@
 /// Elements placed by indices of the run: good ones, negative ones, ones out of range.
+#include <tuple>
+
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -214,6 +216,41 @@ TEST(Indices, ElementsInRunsAndApart) {
         CheckGraph(Cat("graph g(x: f32[2,7,2,5], i: i64[", extents,
                        ") -> (y) { y = GatherElements(x, i) {axis=", axis, "} }"),
                    {Input(DType::kF32, data), i}, 0);
+      }
+}
+
+/// Rows of elements: each width, both types of indices, rows along the axis and across it, and a
+/// bad index in any of several lanes.
+TEST(Indices, RowsOfElements) {
+  for (std::string_view type : {"f32", "i64", "u8", "f16"})
+    for (std::string_view index : {"i64", "i32"})
+      for (const auto& [data, dims, axis] :
+           {std::tuple(Dims{5, 70}, Dims{5, 133}, 1), std::tuple(Dims{70, 5}, Dims{133, 5}, 0),
+            std::tuple(Dims{6, 9, 40}, Dims{6, 30, 37}, 1),
+            std::tuple(Dims{200, 90}, Dims{200, 250}, 1)}) {
+        const auto text = [](const Dims& d) {
+          std::vector<std::string> parts;
+          for (int64_t v : d) parts.push_back(Cat(v));
+          return Join(parts, ",");
+        };
+        const std::string graph =
+            Cat("graph g(x: ", type, "[", text(data), "], i: ", index, "[", text(dims),
+                "]) -> (y) { y = GatherElements(x, i) {axis=", axis, "} }");
+        const int64_t extent = data[static_cast<size_t>(axis)];
+        Random random(8);
+        Tensor i(*ParseDType(index), dims);
+        for (int64_t k = 0; k < i.num_elements(); ++k)
+          i.SetInt(k, random.Below(2 * extent) - extent);
+        const Datum x = Input(*ParseDType(type), data);
+        const auto steps = CheckGraph(graph, {x, i}, 0);
+        if (BackendUnderTest().name() == "cpu") {
+          ExpectFast(steps);
+        }
+        for (int64_t bad : {extent, -extent - 1}) {
+          Tensor j = i.Clone();
+          j.SetInt(j.num_elements() - 1, bad);
+          ExpectRefused(graph, {x, j});
+        }
       }
 }
 

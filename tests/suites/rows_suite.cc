@@ -72,5 +72,21 @@ TEST(Kernels, LogSumExpOfLargeNumbers) {
     }
 }
 
+/// Lines along every axis, of both norms; a line of zeros, and one with a NaN.
+TEST(Kernels, LpNormalization) {
+  for (int64_t n : kRowLengths)
+    for (int p : {1, 2})
+      for (int axis : {0, 1, -1}) {
+        Random random(7);
+        Tensor x = RandomInput(DType::kF32, {3, n, 70}, random);
+        for (int64_t i = 0; i < n; ++i) x.Set(i * 70 + 5, 0);
+        for (int64_t i = 0; i < 70; ++i) x.Set(n * 70 + i, 0);
+        x.Set(2 * n * 70 + 9, NAN);
+        ExpectFast(CheckGraph(Cat("graph g(x: f32[3,", n, ",70]) -> (y) { y = LpNormalization(x) ",
+                                  "{axis=", axis, ", p=", p, "} }"),
+                              std::vector<Datum>{x}, 1e-6));
+      }
+}
+
 }  // namespace
 }  // namespace infer

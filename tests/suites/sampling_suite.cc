@@ -104,5 +104,90 @@ TEST(Sampling, SameBitsForAnyNumberOfThreads) {
       "y = Col2Im(x, i, b) {pads=[1,1,1,1]} }");
 }
 
+/// Weighted sums along axes: linear and cubic, smaller and larger, with antialias and without what
+/// lies outside, f32 and bytes, axes first and last.
+TEST(Sampling, ResizeByTaps) {
+  struct Case {
+    std::string_view from, to;
+  };
+  for (const auto& [from, to] :
+       {Case{"1,3,23,40", "1,3,11,20"}, Case{"1,5,9,7", "1,5,20,31"}, Case{"1,2,30,4", "1,2,7,9"},
+        Case{"1,1,6,8,17", "1,1,9,5,6"}, Case{"1,8,33", "1,8,10"}, Case{"1,12,12,5", "1,5,7,5"},
+        Case{"2,3,9,9", "2,3,1,1"}})
+    for (std::string_view mode : {"linear", "cubic"})
+      for (std::string_view more :
+           {"antialias=1", "exclude_outside=1", "antialias=1, exclude_outside=1",
+            "coordinate_transformation_mode=\"align_corners\", antialias=1",
+            "coordinate_transformation_mode=\"asymmetric\", cubic_coeff_a=-0.5"})
+        for (std::string_view type : {"f32", "u8", "i8"}) {
+          const auto rank = 1 + std::count(from.begin(), from.end(), ',');
+          const auto steps = CheckGraph(
+              Cat("graph g(x: ", type, "[", from, "]) -> (y) { s = const i64[", rank, "] {", to,
+                  "} y = Resize(x, _, _, s) {mode=\"", mode, "\", ", more, "} }"),
+              4, type == "f32" ? 1e-5 : 0);
+          if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+        }
+  // By scales, of the extents of the run, and with what is not finite.
+  const std::string_view open =
+      "graph g(x: f32[N,3,H,W]) -> (y) { s = const f32[4] {1,1,0.6,1.7} "
+      "y = Resize(x, _, s) {mode=\"cubic\", antialias=1} }";
+  Random random(9);
+  for (const Dims& dims : {Dims{1, 3, 21, 19}, Dims{2, 3, 6, 33}, Dims{0, 3, 6, 33}}) {
+    Tensor x = RandomInput(DType::kF32, dims, random);
+    for (int64_t i = 0; i < x.num_elements(); i += 101) x.Set(i, i % 2 == 0 ? NAN : INFINITY);
+    CheckGraph(open, std::vector<Datum>{x});
+  }
+  CheckSameBits(
+      "graph g(x: f32[1,20,60,50]) -> (y) { s = const i64[4] {1,20,31,90} "
+      "y = Resize(x, _, _, s) {mode=\"linear\", antialias=1} }");
+}
+
+/// Regions inside, outside, empty and turned, of several images; bins of many samples.
+TEST(Sampling, RoiAlign) {
+  const float corners[] = {0, 0,  9, 7, 2.5, 1.25, 6,  6.5, -4, -3, 3, 30, 5, 5, 5,  5,
+                           8, 10, 1, 2, 40,  50,   60, 70,  0,  0,  1, 1,  0, 0, 20, 16};
+  const std::vector<int64_t> of = {0, 1, 0, 1, 1, 0, 0, 1};
+  for (int64_t channels : {1, 5, 64, 70})
+    for (std::string_view mode : {"avg", "max"})
+      for (std::string_view form : {"half_pixel", "output_half_pixel"})
+        for (int64_t ratio : {0, 1, 2, 9}) {
+          const std::string text =
+              Cat("graph g(x: f32[2,", channels, ",12,15], r: f32[8,4], b: i64[8]) -> (y) { ",
+                  "y = RoiAlign(x, r, b) {output_height=3, output_width=2, spatial_scale=0.75, ",
+                  "sampling_ratio=", ratio, ", mode=\"", mode,
+                  "\", coordinate_transformation_mode=\"", form, "\"} }");
+          Random random(3);
+          const Tensor x = RandomInput(DType::kF32, {2, channels, 12, 15}, random);
+          const std::vector<Datum> inputs = {
+              x, Tensor::Of<float>({8, 4}, std::span<const float>(corners)),
+              Tensor::Of<int64_t>({8}, std::span<const int64_t>(of))};
+          const auto steps = CheckGraph(text, inputs);
+          if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+        }
+  const std::string_view open =
+      "graph g(x: f32[N,3,H,W], r: f32[R,4], b: i64[R]) -> (y) { y = RoiAlign(x, r, b) "
+      "{output_height=2, output_width=2, sampling_ratio=2} }";
+  Graph g = *ParseGraph(open, SuiteOps());
+  auto program = BackendUnderTest().Compile(g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  for (int64_t image : {0, 1, -1})
+    for (float corner : {3.0f, NAN}) {
+      const float roi[] = {0, 0, corner, 4};
+      Random random(3);
+      const std::vector<Datum> inputs = {
+          RandomInput(DType::kF32, {1, 3, 4, 3}, random),
+          Tensor::Of<float>({1, 4}, std::span<const float>(roi)),
+          Tensor::Of<int64_t>({1}, std::span<const int64_t>(&image, 1))};
+      EXPECT_EQ(RunOnce(**program, inputs).ok(), image == 0 && corner == 3.0f);
+      if (image == 0 && corner == 3.0f) CheckGraph(open, inputs);
+    }
+  // Behind a convolution, whose result may lie channels last.
+  CheckGraph(
+      "graph g(x: f32[1,8,10,10], f: f32[40,4]) -> (y) { w = const f32[16,8,3,3] ~1 "
+      "c = Conv(x, w) {pads=[1,1,1,1]} z = const i64[1] {40} b = ConstantOfShape(z) "
+      "{value=const i64[1] {0}} r = Abs(f) y = RoiAlign(c, r, b) {output_height=2, "
+      "output_width=2, sampling_ratio=2} }");
+}
+
 }  // namespace
 }  // namespace infer

@@ -49,8 +49,8 @@ TOLERANCE = 1e-3
 class Layer:
     """One operator: constants become initializers, the others inputs."""
 
-    def __init__(self, op, inputs, constants=None, attributes=None, name="", opset=OPSET, order=None):
-        self.op, self.inputs, self.opset, self.order = op, inputs, opset, order
+    def __init__(self, op, inputs, constants=None, attributes=None, name="", opset=OPSET, order=None, outputs=("y",)):
+        self.op, self.inputs, self.opset, self.order, self.outputs = op, inputs, opset, order, list(outputs)
         self.constants = constants or {}
         self.attributes = attributes or {}
         self.name = name or op
@@ -60,12 +60,12 @@ class Layer:
 
     def model(self):
         constants = {n: v for n, v in self.constants.items() if n}  # "": an operand that is left out
-        node = helper.make_node(self.op, self.operands(), ["y"], **self.attributes)
+        node = helper.make_node(self.op, self.operands(), self.outputs, **self.attributes)
         graph = helper.make_graph(
             [node], "layer",
             [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
              for n, v in self.inputs.items()],
-            [helper.make_empty_tensor_value_info("y")],
+            [helper.make_empty_tensor_value_info(n) for n in self.outputs if n],
             [numpy_helper.from_array(v, n) for n, v in constants.items()])
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=9)
         return onnx.shape_inference.infer_shapes(made)
@@ -413,7 +413,8 @@ class Worker:
         return statistics.median(answer.get("undisturbed_ns") or answer["ns"])
 
 
-DTYPES = {"float32": "f32", "int64": "i64", "bool": "bool"}
+DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
+          "bool": "bool"}
 
 
 def write_case(layer, folder):
@@ -425,22 +426,23 @@ def write_case(layer, folder):
         file = folder / (name + ".raw")
         file.write_bytes(np.ascontiguousarray(value).tobytes())
         inputs.append({"name": name, "dtype": DTYPES[str(value.dtype)], "dims": list(value.shape), "file": str(file)})
-    return {"op": "load", "model": str(path), "inputs": inputs, "outputs": ["y"], "symbols": {}}
+    return {"op": "load", "model": str(path), "inputs": inputs, "outputs": [n for n in layer.outputs if n],
+            "symbols": {}}
 
 
 def difference(a, b, folder):
-    """max|d| / max|ref| of the two engines' results."""
-    results = []
-    for worker in (a, b):
-        described = worker.ask(op="outputs", folder=str(folder))["outputs"][0]
-        kind = {short: long for long, short in DTYPES.items()}[described["dtype"]]
-        results.append(np.fromfile(described["file"], kind).astype(np.float64))
-    ours, theirs = results
-    if ours.size != theirs.size:
-        return float("inf")
-    scale = np.max(np.abs(theirs), initial=0)
-    worst = np.max(np.abs(ours - theirs), initial=0)
-    return float(worst / scale) if scale > 0 else float(worst)
+    """max|d| / max|ref| of the two engines' results, of the output that differs most."""
+    kinds = {short: long for long, short in DTYPES.items()}
+    results = [[np.fromfile(d["file"], kinds[d["dtype"]]).astype(np.float64)
+                for d in worker.ask(op="outputs", folder=str(folder))["outputs"]] for worker in (a, b)]
+    most = 0.0
+    for ours, theirs in zip(*results):
+        if ours.size != theirs.size:
+            return float("inf")
+        scale = np.max(np.abs(theirs), initial=0)
+        worst = np.max(np.abs(ours - theirs), initial=0)
+        most = max(most, float(worst / scale) if scale > 0 else float(worst))
+    return most
 
 
 def compare(layer, ours, theirs, before, threads, folder):

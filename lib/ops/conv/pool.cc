@@ -123,19 +123,33 @@ Status RunMaxUnpool(OpRun& run) {
         Cat("output_shape ", ToString(dims), " is not possible for ", ToString(x.dims())));
   if (indices.num_elements() != x.num_elements()) return InvalidModel("X and I differ in shape");
   Tensor y = Tensor::Zeros(x.dtype(), dims);
-  for (int64_t i = 0; i < x.num_elements(); ++i) {
-    int64_t index = indices.IntAt(i);
-    if (index < 0 || index >= *natural_size)
-      return InvalidModel(Cat("index ", index, " is outside ", ToString(natural)));
-    int64_t offset = 0, step = 1;
-    for (size_t d = dims.size(); d-- > 0; index /= natural[d]) {
-      const int64_t at = index % natural[d];
-      if (at >= dims[d]) return InvalidModel("an index lies outside output_shape");
-      offset += at * step;
-      step *= dims[d];
+  const auto places = indices.data<int64_t>();
+  Status status;
+  const auto place = [&]<typename T>(T) {
+    const auto from = x.data<T>();
+    const auto to = y.mutable_data<T>();
+    for (size_t i = 0; i < from.size() && status.ok(); ++i) {
+      int64_t index = places[i];
+      if (index < 0 || index >= *natural_size) {
+        status = InvalidModel(Cat("index ", index, " is outside ", ToString(natural)));
+        return;
+      }
+      if (dims == natural) {
+        to[static_cast<size_t>(index)] = from[i];
+        continue;
+      }
+      int64_t offset = 0, step = 1;
+      for (size_t d = dims.size(); d-- > 0; index /= natural[d]) {
+        const int64_t at = index % natural[d];
+        if (at >= dims[d]) status = InvalidModel("an index lies outside output_shape");
+        offset += at * step;
+        step *= dims[d];
+      }
+      if (status.ok()) to[static_cast<size_t>(offset)] = from[i];
     }
-    y.Set(offset, x.At(i));
-  }
+  };
+  if (!DispatchReal(x.dtype(), place)) return Unsupported(Cat("no places of ", Name(x.dtype())));
+  INFER_TRY(std::move(status));
   run.Set(0, std::move(y));
   return {};
 }

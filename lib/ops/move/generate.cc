@@ -97,13 +97,28 @@ Status RunRange(OpRun& run) {
   const Tensor &start = run.in(0), &delta = run.in(2);
   INFER_ASSIGN(const int64_t n, RangeCount(start, run.in(1), delta));
   INFER_ASSIGN(Tensor * y, MakeOut(run, 0, start.dtype(), {n}));
+  const auto fill = [&](auto* out, auto first, auto step) {
+    for (int64_t i = 0; i < n; ++i) out[i] = first + static_cast<decltype(first)>(i) * step;
+  };
+  const auto count = [&](auto* out, uint64_t first, uint64_t step) {
+    for (int64_t i = 0; i < n; ++i, first += step)
+      out[i] = static_cast<std::remove_reference_t<decltype(*out)>>(first);
+  };
   if (IsInteger(start.dtype())) {
     const auto first = static_cast<uint64_t>(start.IntAt(0)),
                step = static_cast<uint64_t>(delta.IntAt(0));
-    for (int64_t i = 0; i < n; ++i)
-      y->SetInt(i, static_cast<int64_t>(first + static_cast<uint64_t>(i) * step));
+    switch (start.dtype()) {
+      case DType::kI64: count(y->mutable_data<int64_t>().data(), first, step); break;
+      case DType::kI32: count(y->mutable_data<int32_t>().data(), first, step); break;
+      case DType::kI16: count(y->mutable_data<int16_t>().data(), first, step); break;
+      default:
+        for (int64_t i = 0; i < n; ++i)
+          y->SetInt(i, static_cast<int64_t>(first + static_cast<uint64_t>(i) * step));
+    }
   } else if (start.dtype() == DType::kF64) {
-    for (int64_t i = 0; i < n; ++i) y->Set(i, start.At(0) + static_cast<double>(i) * delta.At(0));
+    fill(y->mutable_data<double>().data(), start.At(0), delta.At(0));
+  } else if (start.dtype() == DType::kF32) {
+    fill(y->mutable_data<float>().data(), start.data<float>()[0], delta.data<float>()[0]);
   } else {
     const auto first = static_cast<float>(start.At(0)), step = static_cast<float>(delta.At(0));
     for (int64_t i = 0; i < n; ++i) y->Set(i, first + static_cast<float>(i) * step);

@@ -4,6 +4,8 @@
 /// indices (one for nearest, two for linear, four for cubic, more where antialiasing stretches the
 /// filter). Cubic: R. Keys, "Cubic convolution interpolation for digital image processing", 1981,
 /// equation (4).
+#include "lib/ops/move/resize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -191,12 +193,6 @@ int64_t Nearest(std::string_view mode, float x) {
   return static_cast<int64_t>(std::floor(x + 0.5f));
 }
 
-/// Weighted input indices of one output index; `outside`: the value is extrapolation_value.
-struct Taps {
-  std::vector<std::pair<int64_t, double>> taps;
-  bool outside = false;
-};
-
 double Kernel(bool cubic, double a, double x) {
   x = std::abs(x);
   if (!cubic) return std::max(0.0, 1 - x);
@@ -204,16 +200,16 @@ double Kernel(bool cubic, double a, double x) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-std::vector<Taps> TapsOf(const OpCall& call, const AxisPlan& p) {
+std::vector<ResizeTaps> TapsOf(const OpCall& call, const AxisPlan& p) {
   const std::string& transform = call.Str("coordinate_transformation_mode");
   const bool nearest = call.Str("mode") == "nearest", cubic = call.Str("mode") == "cubic";
   const bool exclude = call.Int("exclude_outside") != 0;
   // Antialiasing widens the kernel when the axis shrinks.
   const double squeeze = call.Int("antialias") != 0 ? std::min(1.0f, p.scale) : 1.0;
   const auto reach = static_cast<int64_t>(std::ceil((cubic ? 2 : 1) / squeeze));
-  std::vector<Taps> all(static_cast<size_t>(p.out));
+  std::vector<ResizeTaps> all(static_cast<size_t>(p.out));
   for (int64_t i = 0; i < p.out; ++i) {
-    Taps& t = all[static_cast<size_t>(i)];
+    ResizeTaps& t = all[static_cast<size_t>(i)];
     const float x = Coordinate(transform, p, i);
     t.outside = CropsRegion(call) && (x < 0 || x > static_cast<float>(p.in - 1));
     const float bounded = std::clamp(x, -1e9f, 1e15f);
@@ -240,7 +236,7 @@ std::vector<Taps> TapsOf(const OpCall& call, const AxisPlan& p) {
 
 /// Applies the taps along one axis of x (extents `dims`).
 std::vector<double> Interpolate(const std::vector<double>& x, const Dims& dims, int axis,
-                                const std::vector<Taps>& taps) {
+                                const std::vector<ResizeTaps>& taps) {
   const int64_t outer = Product(dims, 0, axis);
   const int64_t inner = Product(dims, axis + 1, static_cast<int>(dims.size()));
   const int64_t in = dims[static_cast<size_t>(axis)], out = static_cast<int64_t>(taps.size());
@@ -259,7 +255,7 @@ std::vector<double> Interpolate(const std::vector<double>& x, const Dims& dims, 
 }
 
 /// extrapolation_value wherever an index of any axis is outside.
-void Extrapolate(const OpCall& call, const std::vector<std::vector<Taps>>& taps,
+void Extrapolate(const OpCall& call, const std::vector<std::vector<ResizeTaps>>& taps,
                  const std::vector<AxisPlan>& plans, Tensor& y) {
   for (size_t k = 0; k < plans.size(); ++k) {
     const int64_t inner = Product(y.dims(), plans[k].axis + 1, y.rank());
@@ -271,7 +267,7 @@ void Extrapolate(const OpCall& call, const std::vector<std::vector<Taps>>& taps,
 
 /// Nearest moves elements of any type.
 Tensor MoveNearest(Tensor x, const std::vector<AxisPlan>& plans,
-                   const std::vector<std::vector<Taps>>& taps) {
+                   const std::vector<std::vector<ResizeTaps>>& taps) {
   for (size_t k = 0; k < plans.size(); ++k) {
     const AxisPlan& p = plans[k];
     Dims dims = x.dims();
@@ -287,6 +283,10 @@ Tensor MoveNearest(Tensor x, const std::vector<AxisPlan>& plans,
   return x;
 }
 
+bool IsResized(const AxisPlan& p) {
+  return p.in != p.out || p.scale != 1 || p.start != 0 || p.end != 1;
+}
+
 Status RunResize(OpRun& run) {
   INFER_TRY(CheckModes(run.call()));
   const Tensor& x = run.in(0);
@@ -297,9 +297,9 @@ Status RunResize(OpRun& run) {
   INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), dims));
   if (y->num_elements() == 0) return {};
   std::vector<AxisPlan> active;
-  std::vector<std::vector<Taps>> taps;
+  std::vector<std::vector<ResizeTaps>> taps;
   for (const AxisPlan& p : plans) {
-    if (p.in == p.out && p.scale == 1 && p.start == 0 && p.end == 1) continue;
+    if (!IsResized(p)) continue;
     active.push_back(p);
     taps.push_back(TapsOf(run.call(), p));
   }
@@ -354,6 +354,17 @@ void ResizeAxes(const OpCall& call, AxisLinks& links) {
 }
 
 }  // namespace
+
+Result<std::vector<ResizedAxis>> ResizedAxes(const OpCall& call, const Dims& dims,
+                                             const Tensor* roi, const Tensor* scales,
+                                             const Tensor* sizes) {
+  INFER_TRY(CheckModes(call));
+  INFER_ASSIGN(const auto plans, PlanAxes(call, dims, roi, scales, sizes));
+  std::vector<ResizedAxis> axes;
+  for (const AxisPlan& p : plans)
+    if (IsResized(p)) axes.push_back({p.axis, p.in, p.out, TapsOf(call, p)});
+  return axes;
+}
 
 std::span<const OpDef> ResizeOps() {
   static const OpDef ops[] = {

@@ -1,4 +1,4 @@
-/// TopK, ArgMax, ArgMin, Unique, NonZero: operators that compare elements.
+/// TopK, ArgMax, ArgMin, Unique: operators that compare elements.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -218,6 +218,21 @@ Status InferUnique(OpCall& call) {
   return {};
 }
 
+/// Positions in the order of real numbers, those of equal ones in order; false for other elements.
+bool SortElements(const Tensor& x, std::vector<int64_t>& positions) {
+  return DispatchReal(x.dtype(), [&]<typename T>(T) {
+    using C = Comparable<T>;
+    const T* const p = x.data<T>().data();
+    std::vector<std::pair<C, int64_t>> pairs;
+    pairs.reserve(positions.size());
+    for (int64_t i : positions) pairs.emplace_back(C(p[i]), i);
+    std::sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) {
+      return Below<C>(a.first, b.first) || (!Below<C>(b.first, a.first) && a.second < b.second);
+    });
+    for (size_t i = 0; i < pairs.size(); ++i) positions[i] = pairs[i].second;
+  });
+}
+
 /// Slices along the axis (or elements of the flattened operand) that differ.
 Status RunUnique(OpRun& run) {
   const bool flat = !run.call().HasAttr("axis");
@@ -235,26 +250,30 @@ Status RunUnique(OpRun& run) {
   };
   std::vector<int64_t> sorted(static_cast<size_t>(n));
   std::iota(sorted.begin(), sorted.end(), int64_t{0});
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
-  // Groups of equal slices; the first of each is its first occurrence, as the sort is stable.
-  struct Group {
-    int64_t first;
-    std::vector<int64_t> members;
-  };
-  std::vector<Group> groups;
-  for (int64_t i : sorted) {
-    if (groups.empty() || compare(groups.back().first, i) != 0) groups.push_back({i, {}});
-    groups.back().members.push_back(i);
+  if (outer * inner != 1 || !SortElements(x, sorted))
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
+  // Groups of equal slices, by where they begin among the sorted ones; the first of each is its
+  // first occurrence, as the order is stable.
+  std::vector<int64_t> begins;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (i == 0 || compare(sorted[at - 1], sorted[at]) != 0) begins.push_back(i);
   }
+  std::vector<size_t> groups(begins.size());
+  std::iota(groups.begin(), groups.end(), size_t{0});
+  const auto first_of = [&](size_t g) { return sorted[static_cast<size_t>(begins[g])]; };
   if (run.Int("sorted") == 0)
     std::sort(groups.begin(), groups.end(),
-              [](const Group& a, const Group& b) { return a.first < b.first; });
+              [&](size_t a, size_t b) { return first_of(a) < first_of(b); });
   std::vector<int64_t> first, counts, inverse(static_cast<size_t>(n));
-  for (size_t g = 0; g < groups.size(); ++g) {
-    first.push_back(groups[g].first);
-    counts.push_back(static_cast<int64_t>(groups[g].members.size()));
-    for (int64_t i : groups[g].members) inverse[static_cast<size_t>(i)] = static_cast<int64_t>(g);
+  for (size_t k = 0; k < groups.size(); ++k) {
+    const size_t g = groups[k];
+    const int64_t begin = begins[g], end = g + 1 < begins.size() ? begins[g + 1] : n;
+    first.push_back(first_of(g));
+    counts.push_back(end - begin);
+    for (int64_t i = begin; i < end; ++i)
+      inverse[static_cast<size_t>(sorted[static_cast<size_t>(i)])] = static_cast<int64_t>(k);
   }
   const auto kept = static_cast<int64_t>(first.size());
   Dims dims = x.dims();
@@ -267,43 +286,6 @@ Status RunUnique(OpRun& run) {
   run.Set(1, Tensor::Int64s(first));
   run.Set(2, Tensor::Int64s(inverse));
   run.Set(3, Tensor::Int64s(counts));
-  return {};
-}
-
-Status InferNonZero(OpCall& call) {
-  const Shape& s = call.shape(0);
-  call.SetOut(0, DType::kI64, Shape(std::vector<Dim>{s.has_rank() ? Dim(s.rank()) : Dim(), Dim()}));
-  return {};
-}
-
-/// Coordinates of non-zero elements, one column each: [rank, count].
-Status RunNonZero(OpRun& run) {
-  const Tensor& x = run.in(0);
-  std::vector<int64_t> hits;
-  const auto collect = [&](auto is_set) {
-    for (int64_t i = 0; i < x.num_elements(); ++i)
-      if (is_set(i)) hits.push_back(i);
-  };
-  if (x.dtype() == DType::kString)
-    collect([&](int64_t i) { return !x.strings()[static_cast<size_t>(i)].empty(); });
-  else if (x.dtype() == DType::kC64)
-    collect([p = x.data<std::complex<float>>()](int64_t i) {
-      return p[static_cast<size_t>(i)] != std::complex<float>{};
-    });
-  else if (x.dtype() == DType::kC128)
-    collect([p = x.data<std::complex<double>>()](int64_t i) {
-      return p[static_cast<size_t>(i)] != std::complex<double>{};
-    });
-  else
-    collect([&](int64_t i) { return x.At(i) != 0; });
-  const auto n = static_cast<int64_t>(hits.size());
-  Tensor& y = run.Out(0, DType::kI64, {x.rank(), n});
-  const Dims strides = Strides(x.dims());
-  int64_t* out = y.mutable_data<int64_t>().data();
-  for (size_t k = 0; k < strides.size(); ++k)
-    for (int64_t i = 0; i < n; ++i)
-      out[static_cast<int64_t>(k) * n + i] =
-          hits[static_cast<size_t>(i)] / strides[k] % x.dims()[k];
   return {};
 }
 
@@ -391,20 +373,6 @@ std::span<const OpDef> SortOps() {
           .infer = InferUnique,
           .reference = RunUnique,
           .example = "graph g(x: i64[6]) -> (y, i, v, c) { y, i, v, c = Unique(x) }",
-      },
-      {
-          .name = "NonZero",
-          .doc = "Coordinates of the non-zero elements, one column each.",
-          .traits = Trait::kSelection,
-          .since = 9,
-          .versions = {9, 13},
-          .inputs = {{"X", "T"}},
-          .outputs = {{"Y", "i64"}},
-          .constraints = {{"T", kMovable}},
-          .tolerance = 0,
-          .infer = InferNonZero,
-          .reference = RunNonZero,
-          .example = "graph g(x: bool[3,4]) -> (y) { y = NonZero(x) }",
       },
   };
   return ops;

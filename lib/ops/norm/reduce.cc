@@ -88,6 +88,22 @@ Acc Start(Fold fold) {
   }
 }
 
+/// Sums and products; those of integers wrap.
+template <typename Acc>
+Acc Plus(Acc a, Acc b) {
+  if constexpr (std::is_integral_v<Acc>)
+    return static_cast<Acc>(static_cast<Wrapping<Acc>>(a) + static_cast<Wrapping<Acc>>(b));
+  else
+    return a + b;
+}
+template <typename Acc>
+Acc Times(Acc a, Acc b) {
+  if constexpr (std::is_integral_v<Acc>)
+    return static_cast<Acc>(static_cast<Wrapping<Acc>>(a) * static_cast<Wrapping<Acc>>(b));
+  else
+    return a * b;
+}
+
 /// Folds x[at(0)], x[at(1)], ..., x[at(n - 1)].
 template <typename T, typename Acc, typename At>
 Acc FoldElements(Fold fold, const T* x, int64_t n, At at) {
@@ -98,13 +114,13 @@ Acc FoldElements(Fold fold, const T* x, int64_t n, At at) {
   switch (fold) {
     case Fold::kSum:
     case Fold::kMean:
-    case Fold::kLogSum: each([&](Acc v) { a += v; }); break;
-    case Fold::kProd: each([&](Acc v) { a *= v; }); break;
+    case Fold::kLogSum: each([&](Acc v) { a = Plus(a, v); }); break;
+    case Fold::kProd: each([&](Acc v) { a = Times(a, v); }); break;
     case Fold::kMax: each([&](Acc v) { a = v > a || v != v ? v : a; }); break;  // NaN stays
     case Fold::kMin: each([&](Acc v) { a = v < a || v != v ? v : a; }); break;
     case Fold::kL1: each([&](Acc v) { a += v < 0 ? -v : v; }); break;
     case Fold::kL2:
-    case Fold::kSumSquare: each([&](Acc v) { a += v * v; }); break;
+    case Fold::kSumSquare: each([&](Acc v) { a = Plus(a, Times(v, v)); }); break;
     case Fold::kLogSumExp: {
       // max + ln(sum e^(x - max)): no overflow.
       const Acc top = FoldElements<T, Acc>(Fold::kMax, x, n, at);

@@ -6,6 +6,7 @@
 
 #include "lib/ops/move/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/other/regions.h"
 
 namespace infer {
 namespace {
@@ -18,8 +19,9 @@ Status InferNms(OpCall& call) {
 }
 
 struct Box {
-  float y1, x1, y2, x2;
-  float Area() const { return (y2 - y1) * (x2 - x1); }
+  float y1, x1, y2, x2, area;
+  Box(float top, float left, float bottom, float right)
+      : y1(top), x1(left), y2(bottom), x2(right), area((bottom - top) * (right - left)) {}
 };
 
 /// Corners in any order, or centre and size.
@@ -28,13 +30,51 @@ Box BoxOf(const float* p, bool center) {
   return {std::min(p[0], p[2]), std::min(p[1], p[3]), std::max(p[0], p[2]), std::max(p[1], p[3])};
 }
 
-bool Overlaps(const Box& a, const Box& b, float threshold) {
-  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  if (height <= 0 || width <= 0) return false;
-  const float both = height * width, either = a.Area() + b.Area() - both;
-  return either > 0 && both / either > threshold;
-}
+/// Selected boxes, coordinate by coordinate, so that one meets many at once.
+class KeptBoxes {
+ public:
+  int64_t size() const { return size_; }
+  void Clear() {
+    size_ = 0;
+    for (std::vector<float>& v : values_) v.clear();
+  }
+  void Add(const Box& b) {
+    const float all[] = {b.y1, b.x1, b.y2, b.x2, b.area};
+    // Room that holds boxes of no area, which nothing overlaps.
+    if (size_ % kTogether == 0)
+      for (std::vector<float>& v : values_) v.resize(v.size() + kTogether);
+    for (size_t k = 0; k < 5; ++k) values_[k][static_cast<size_t>(size_)] = all[k];
+    ++size_;
+  }
+  /// Whether one covers so much of it.
+  bool Overlap(const Box& b, float threshold) const {
+    for (size_t i = 0; i < static_cast<size_t>(size_); i += kTogether) {
+      int32_t any = 0;
+      for (size_t j = i; j < i + kTogether; ++j) {
+        const float height = std::min(values_[2][j], b.y2) - std::max(values_[0][j], b.y1);
+        const float width = std::min(values_[3][j], b.x2) - std::max(values_[1][j], b.x1);
+        const float both = height * width, either = b.area + values_[4][j] - both;
+        any |= ((height > 0) & (width > 0) & (either > 0) & (both / either > threshold)) ? 1 : 0;
+      }
+      if (any != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr size_t kTogether = 8;
+  std::vector<float> values_[5];
+  int64_t size_ = 0;
+};
+
+/// A box that may be selected. The heap has the best on top: the highest score, then the first.
+struct Candidate {
+  float score;
+  int64_t box;
+  bool operator<(const Candidate& o) const {
+    return score < o.score || (!(o.score < score) && box > o.box);
+  }
+};
 
 Status RunNms(OpRun& run) {
   const Tensor &boxes = run.in(0), &scores = run.in(1);
@@ -48,23 +88,27 @@ Status RunNms(OpRun& run) {
   const bool center = run.Int("center_point_box") != 0;
   const int64_t n = boxes.dim(1), classes = scores.dim(1);
   const float* box = boxes.data<float>().data();
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  const bool bounded = scalar(4);
+  const float least = bounded ? static_cast<float>(run.in(4).At(0)) : 0;
   std::vector<int64_t> selected;
-  std::vector<int64_t> order;
-  std::vector<Box> kept;
+  std::vector<Candidate> heap;
+  KeptBoxes kept;
   for (int64_t line = 0; line < scores.dim(0) * classes; ++line) {
     const float* score = scores.data<float>().data() + line * n;
-    order.clear();
+    heap.clear();
     for (int64_t i = 0; i < n; ++i)
-      if (!scalar(4) || score[i] > static_cast<float>(run.in(4).At(0))) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return score[a] > score[b]; });
-    kept.clear();
-    for (int64_t i : order) {
-      if (static_cast<int64_t>(kept.size()) >= most) break;
+      if (!bounded || score[i] > least)
+        heap.push_back({score[i] == score[i] ? score[i] : kLowest, i});  // NaN is the last
+    std::make_heap(heap.begin(), heap.end());
+    kept.Clear();
+    while (!heap.empty() && kept.size() < most) {
+      std::pop_heap(heap.begin(), heap.end());
+      const int64_t i = heap.back().box;
+      heap.pop_back();
       const Box b = BoxOf(box + (line / classes * n + i) * 4, center);
-      if (std::any_of(kept.begin(), kept.end(), [&](const Box& k) { return Overlaps(k, b, iou); }))
-        continue;
-      kept.push_back(b);
+      if (kept.Overlap(b, iou)) continue;
+      kept.Add(b);
       selected.insert(selected.end(), {line / classes, line % classes, i});
     }
   }
@@ -87,50 +131,6 @@ Status InferRoiAlign(OpCall& call) {
   return {};
 }
 
-/// Up to four weighted pixels around a point of one [H, W] plane; none outside.
-struct Bilinear {
-  int64_t at[4] = {0, 0, 0, 0};
-  double weight[4] = {0, 0, 0, 0};
-  Bilinear(double y, double x, int64_t height, int64_t width) {
-    if (!(y >= -1 && y <= static_cast<double>(height) && x >= -1 &&
-          x <= static_cast<double>(width)))
-      return;
-    y = std::clamp(y, 0.0, static_cast<double>(height - 1));
-    x = std::clamp(x, 0.0, static_cast<double>(width - 1));
-    const auto y0 = static_cast<int64_t>(y), x0 = static_cast<int64_t>(x);
-    const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
-    const double v = y - static_cast<double>(y0), u = x - static_cast<double>(x0);
-    const int64_t positions[4] = {y0 * width + x0, y0 * width + x1, y1 * width + x0,
-                                  y1 * width + x1};
-    const double weights[4] = {(1 - v) * (1 - u), (1 - v) * u, v * (1 - u), v * u};
-    std::copy_n(positions, 4, at);
-    std::copy_n(weights, 4, weight);
-  }
-};
-
-struct RoiBins {
-  double y, x, bin_height, bin_width;  // of the region's corner and of one bin, in pixels
-  int64_t samples_y, samples_x;        // per bin
-  int64_t batch;
-
-  int64_t samples() const { return samples_y * samples_x; }
-};
-
-/// The pixels of all samples of bin (by, bx), to `taps`.
-void TapsOfBin(const RoiBins& r, int64_t by, int64_t bx, int64_t height, int64_t width,
-               std::vector<Bilinear>& taps) {
-  for (int64_t iy = 0; iy < r.samples_y; ++iy)
-    for (int64_t ix = 0; ix < r.samples_x; ++ix) {
-      const double y = r.y + (static_cast<double>(by) +
-                              (static_cast<double>(iy) + 0.5) / static_cast<double>(r.samples_y)) *
-                                 r.bin_height;
-      const double x = r.x + (static_cast<double>(bx) +
-                              (static_cast<double>(ix) + 0.5) / static_cast<double>(r.samples_x)) *
-                                 r.bin_width;
-      taps.emplace_back(y, x, height, width);
-    }
-}
-
 /// The mean of the interpolated samples.
 template <typename T>
 double MeanOfBin(const T* plane, std::span<const Bilinear> samples) {
@@ -151,70 +151,30 @@ double LargestOfBin(const T* plane, std::span<const Bilinear> samples) {
   return best;
 }
 
-/// More samples than a region could need would run for hours: a hostile sampling_ratio, or a region
-/// far larger than its plane. `planes`: how many times the bins are sampled.
-Status CheckSamples(const RoiBins& r, int64_t bins, int64_t planes) {
-  constexpr double kMostPerBin = 1 << 20, kMost = 1e10;
-  const double per_bin = static_cast<double>(r.samples_y) * static_cast<double>(r.samples_x);
-  const double all = per_bin * static_cast<double>(bins) * static_cast<double>(planes);
-  if (per_bin <= kMostPerBin && all <= kMost) return {};
-  return InvalidModel(Cat(bins, " bins of ", r.samples_y, " x ", r.samples_x,
-                          " samples are more than a region can need"));
-}
-
 /// Mask R-CNN, https://arxiv.org/abs/1703.06870.
 Status RunRoiAlign(OpRun& run) {
   const Tensor &x = run.in(0), &rois = run.in(1), &batches = run.in(2);
-  const int64_t out_h = run.Int("output_height"), out_w = run.Int("output_width");
-  const std::string &mode = run.Str("mode"), &transform = run.Str("coordinate_transformation_mode");
-  if (mode != "avg" && mode != "max") return InvalidModel(Cat("no mode '", mode, "'"));
-  if (x.rank() != 4 || rois.rank() != 2 || rois.dim(1) != 4 ||
-      batches.num_elements() != rois.dim(0) || out_h < 1 || out_w < 1 ||
-      run.Int("sampling_ratio") < 0)
-    return InvalidModel(Cat("rois ", ToString(rois.dims()), " do not fit ", ToString(x.dims())));
-  const int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3);
-  if (height == 0 || width == 0) return InvalidModel("X is empty");
-  const bool half_pixel = transform == "half_pixel";
-  const double scale = run.Float("spatial_scale"), offset = half_pixel ? 0.5 : 0;
-  INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), {rois.dim(0), channels, out_h, out_w}));
+  INFER_ASSIGN(const RoiAlignForm form,
+               RoiAlignForm::Of(run.call(), x.dims(), rois.dims(), batches.num_elements()));
+  const int64_t channels = form.channels, height = x.dim(2), width = x.dim(3);
+  INFER_ASSIGN(Tensor * y,
+               MakeOut(run, 0, x.dtype(), {rois.dim(0), channels, form.out_h, form.out_w}));
   std::vector<RoiBins> regions;
   for (int64_t n = 0; n < rois.dim(0); ++n) {
-    const int64_t batch = batches.IntAt(n);
-    if (batch < 0 || batch >= x.dim(0)) return InvalidModel(Cat("no batch entry ", batch));
-    double corner[4];
-    for (int k = 0; k < 4; ++k) corner[k] = rois.At(n * 4 + k) * scale - offset;
-    double roi_w = corner[2] - corner[0], roi_h = corner[3] - corner[1];
-    if (!half_pixel) {  // regions of the older form are at least one pixel
-      roi_w = std::max(roi_w, 1.0);
-      roi_h = std::max(roi_h, 1.0);
-    }
-    if (!std::isfinite(roi_w) || !std::isfinite(roi_h)) return InvalidModel("a roi is not finite");
-    if (std::abs(roi_w) >= 1e6 || std::abs(roi_h) >= 1e6)
-      return Unsupported("a roi of 1e6 pixels or more");
-    RoiBins r{corner[1],
-              corner[0],
-              roi_h / static_cast<double>(out_h),
-              roi_w / static_cast<double>(out_w),
-              run.Int("sampling_ratio"),
-              run.Int("sampling_ratio"),
-              batch};
-    if (r.samples_y == 0) {
-      r.samples_y = static_cast<int64_t>(std::max(std::ceil(r.bin_height), 0.0));
-      r.samples_x = static_cast<int64_t>(std::max(std::ceil(r.bin_width), 0.0));
-    }
-    INFER_TRY(CheckSamples(r, out_h * out_w, rois.dim(0) * channels));
+    double corners[4];
+    for (int k = 0; k < 4; ++k) corners[k] = rois.At(n * 4 + k);
+    INFER_ASSIGN(const RoiBins r, form.BinsOf(corners, batches.IntAt(n)));
     regions.push_back(r);
   }
-  const bool max = mode == "max";
   // A part has some channels of a region: their planes stay in the cache, and the samples of some
   // of its bins are found once for all of them.
   constexpr int64_t kChannels = 32, kSamples = 4096;
-  const int64_t bins = out_h * out_w, blocks = (channels + kChannels - 1) / kChannels;
+  const int64_t bins = form.bins(), blocks = (channels + kChannels - 1) / kChannels;
   const auto pool = [&]<typename T>(T) {
     const T* const from = x.data<T>().data();
     const auto pool_bin = [&](const RoiBins& r, int64_t c, std::span<const Bilinear> samples) {
       const T* const plane = from + (r.batch * channels + c) * height * width;
-      return max ? LargestOfBin(plane, samples) : MeanOfBin(plane, samples);
+      return form.max ? LargestOfBin(plane, samples) : MeanOfBin(plane, samples);
     };
     ParallelFor(std::ssize(regions) * blocks, 1, [&](int64_t begin, int64_t end) {
       std::vector<Bilinear> taps;
@@ -226,7 +186,8 @@ Status RunRoiAlign(OpRun& run) {
           const int64_t last = std::min(bin + group, bins);
           taps.clear();
           for (int64_t i = bin; i < last; ++i)
-            TapsOfBin(r, i / out_w, i % out_w, height, width, taps);
+            for (int64_t k = 0; k < r.samples(); ++k)
+              taps.push_back(r.Sample(i / form.out_w, i % form.out_w, k, height, width));
           const auto each = static_cast<size_t>(r.samples());
           for (int64_t c = first; c < std::min(first + kChannels, channels); ++c)
             for (int64_t i = bin; i < last; ++i)

@@ -258,7 +258,7 @@ Result<std::vector<Activation>> ReadActivations(const OpCall& call, RecurrentCel
   for (const std::string& name : names) {
     const ActivationDef* def = FindActivation(name);
     if (!def) return Unsupported(Cat("activation '", name, "' is not known"));
-    Activation a{def->fn, def->alpha, def->beta, clip};
+    Activation a{def->fn, def->alpha, def->beta, clip, def->name};
     if (def->parameters >= 1 && next_alpha < alphas.size()) a.alpha = alphas[next_alpha++];
     if (def->parameters >= 2 && next_beta < betas.size()) a.beta = betas[next_beta++];
     out.push_back(a);

@@ -15,6 +15,7 @@ std::vector<std::string> DefaultActivations(RecurrentCell cell);
 struct RecurrentActivation {
   double (*fn)(double x, double alpha, double beta);
   double alpha, beta, clip;
+  std::string_view name;  ///< lower case
   /// `clip` bounds what goes in; NaN stays.
   double operator()(double x) const {
     return fn(x > clip ? clip : x < -clip ? -clip : x, alpha, beta);

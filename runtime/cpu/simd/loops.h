@@ -49,6 +49,8 @@ enum class Unary : uint8_t {
   kAsinh,
   kAcosh,
   kAtanh,
+  kSelu,    ///< a: alpha, b: gamma
+  kShrink,  ///< a: lambd, b: bias
   kCount
 };
 enum class Binary : uint8_t {

@@ -6,6 +6,7 @@
 #include "runtime/cpu/simd/bytes.h"
 #include "runtime/cpu/simd/depthwise.h"
 #include "runtime/cpu/simd/elements.h"
+#include "runtime/cpu/simd/folds.h"
 #include "runtime/cpu/simd/fourier.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"

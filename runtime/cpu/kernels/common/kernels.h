@@ -37,18 +37,24 @@ KernelList AttentionKernels();          ///< around Softmax
 KernelList RotaryKernels();             ///< RotaryEmbedding (own)
 KernelList RmsKernels();                ///< RMSNormalization (own)
 KernelList RowKernels();                ///< Softmax, LayerNormalization, reductions
+KernelList IntegerReduceKernels();      ///< reductions of integers (own)
+KernelList RunningKernels();            ///< CumSum, CumProd (own)
+KernelList LpNormKernels();             ///< LpNormalization (own)
 KernelList ArgKernels();                ///< ArgMax, ArgMin
 KernelList RecurrentKernels();          ///< LSTM, GRU, RNN
 KernelList ConcatKernels();             ///< of blocks of channels
 KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...
 KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
 KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
+KernelList TopKKernels();         ///< TopK (own)
 KernelList IndexKernels();        ///< OneHot, GatherND, GatherElements
 KernelList ScatterKernels();      ///< ScatterND, ScatterElements, with reductions, too (own)
 KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNormalization
-KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
-KernelList ResizeKernels();    ///< linear
+KernelList QuantizeKernels();   ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
+KernelList ResizeKernels();     ///< linear
+KernelList ResizeTapKernels();  ///< linear and cubic, with antialias, too; bytes (own)
 KernelList GridSampleKernels();
+KernelList RoiAlignKernels();  ///< RoiAlign, channels last (own)
 KernelList Col2ImKernels();
 KernelList FillKernels();  ///< ConstantOfShape (own)
 KernelList DftKernels();

@@ -56,6 +56,8 @@ constexpr UnaryOp kUnary[] = {
     {"Round", "", Unary::kRound, nullptr, nullptr, true},
     {"Softsign", "", Unary::kSoftsign, nullptr, nullptr, true},
     {"ThresholdedRelu", "", Unary::kThresholdedRelu, "alpha"},
+    {"Selu", "", Unary::kSelu, "alpha", "gamma", true},
+    {"Shrink", "", Unary::kShrink, "lambd", "bias"},
     {"FastGelu", "com.microsoft", Unary::kGeluTanh, nullptr, nullptr, true},
 };
 

@@ -6,6 +6,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/element_type.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/elements.h"
@@ -17,25 +18,6 @@ using simd::Element;
 using simd::ElementBinary;
 using simd::Elements;
 using simd::ElementUnary;
-
-std::optional<Element> ElementOf(DType t) {
-  switch (t) {
-    case DType::kI8: return Element::kI8;
-    case DType::kU8: return Element::kU8;
-    case DType::kI16: return Element::kI16;
-    case DType::kU16: return Element::kU16;
-    case DType::kI32: return Element::kI32;
-    case DType::kU32: return Element::kU32;
-    case DType::kI64: return Element::kI64;
-    case DType::kU64: return Element::kU64;
-    case DType::kF32: return Element::kF32;
-    case DType::kF64: return Element::kF64;
-    case DType::kF16: return Element::kF16;
-    case DType::kBF16: return Element::kBF16;
-    case DType::kBool: return Element::kBool;
-    default: return std::nullopt;
-  }
-}
 
 int64_t WidthOf(DType t) { return BitWidth(t) / 8; }
 
@@ -299,6 +281,57 @@ std::unique_ptr<Kernel> MakeUnaryElements(const StepCall& call) {
       });
 }
 
+// ---- Clip of integers ------------------------------------------------------------------------
+
+/// Of floats f32 has loops of its own; bounds that are NaN, which integers have not, count
+/// otherwise.
+std::string RefuseClipElements(const StepCall& call) {
+  const Node& n = call.main();
+  const DType t = ElementTypeOf(n.input(0));
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  if (!IsInteger(t) || !ElementOf(t)) return Cat("elements of ", Name(t));
+  for (const Value* v : n.inputs())
+    if (v && ElementTypeOf(v) != t) return "types differ";
+  return "";
+}
+
+std::unique_ptr<Kernel> MakeClipElements(const StepCall& call) {
+  const Node& n = call.main();
+  const int x = call.operand(n.input(0)), low = call.operand(n.input(1)),
+            high = call.operand(n.input(2));
+  const auto element = static_cast<int>(*ElementOf(ElementTypeOf(n.input(0))));
+  const auto& binary = simd::TheElements().binary;
+  const auto above = binary[static_cast<int>(ElementBinary::kMax)][element],
+             below = binary[static_cast<int>(ElementBinary::kMin)][element];
+  const int64_t width = WidthOf(ElementTypeOf(n.input(0)));
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    for (int bound : {low, high})
+      if (bound >= 0 && NumElements(in[static_cast<size_t>(bound)].dims) != 1)
+        return Unsupported("a bound is no scalar");
+    const int64_t size = NumElements(in[static_cast<size_t>(x)].dims);
+    const size_t y = in.size();
+    Prepared p = Named("elements");
+    p.in_place = size > 1;  // a single element may be a bound, too
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      constexpr int64_t kPiece = 2048;
+      ForRange(size, kElementGrain, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i += kPiece) {
+          const int64_t m = std::min(kPiece, end - i);
+          const std::byte* from = args[x] + i * width;
+          std::byte* const to = args[y] + i * width;
+          if (low < 0 && high < 0) std::memmove(to, from, static_cast<size_t>(m * width));
+          if (low >= 0) {
+            above(from, args[low], to, m, simd::kFirstSteps);
+            from = to;
+          }
+          if (high >= 0) below(from, args[high], to, m, simd::kFirstSteps);
+        }
+      });
+    });
+    return p;
+  });
+}
+
 // ---- Where -----------------------------------------------------------------------------------
 
 std::string RefuseWhere(const StepCall& call) {
@@ -365,6 +398,7 @@ KernelList ElementKernels() {
   for (std::string_view op : {"Cast", "CastLike"})
     list.push_back({op, "", "own", RefuseUnaryElements, MakeUnaryElements});
   list.push_back({"Where", "", "own", RefuseWhere, MakeWhere});
+  list.push_back({"Clip", "", "own", RefuseClipElements, MakeClipElements});
   return list;
 }
 

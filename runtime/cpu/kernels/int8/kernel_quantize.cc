@@ -12,6 +12,7 @@
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
 #include "runtime/cpu/simd/elements.h"
+#include "runtime/cpu/simd/folds.h"
 #include "runtime/cpu/simd/loops.h"
 
 namespace infer {
@@ -146,16 +147,8 @@ std::unique_ptr<Kernel> MakeDynamic(const StepCall& call) {
           const simd::Loops& loops = simd::TheLoops();
           const float* x = As<float>(static_cast<const std::byte*>(args[0]));
           // 0 must be representable, so it takes part; a NaN does not.
-          constexpr int kWays = 16;
-          float low[kWays] = {}, high[kWays] = {};
-          for (int64_t i = 0; i < n; i += kWays)
-            for (int k = 0; k < std::min<int64_t>(kWays, n - i); ++k) {
-              const float v = x[i + k];
-              low[k] = v < low[k] ? v : low[k];
-              high[k] = v > high[k] ? v : high[k];
-            }
-          const float least = *std::min_element(low, low + kWays),
-                      most = *std::max_element(high, high + kWays);
+          float least = 0, most = 0;
+          simd::TheFolds().range(x, n, &least, &most);
           const float s = most > least ? (most - least) / 255.0f : 1.0f;
           const float z = std::nearbyint(std::clamp(-least / s, 0.0f, 255.0f));
           if (scale >= 0) As<float>(args[first + static_cast<size_t>(scale)])[0] = s;

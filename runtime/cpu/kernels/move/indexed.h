@@ -92,11 +92,12 @@ struct Places {
   /// Of the indices, and of the data; the axis has stride 0. Neighbours are merged.
   static constexpr size_t kMostAxes = 8;
   Dims dims, strides;
-  /// Calls f(i, place, n) for runs of n elements that cover [begin, end), in order; stops at an
-  /// index that is out of range. Pre: begin and end are multiples of `run`.
+  /// Calls f(i, place, n, step) for rows of n indices from the i-th on that cover [begin, end), in
+  /// order, until it gives false: the element `k` of the row stands at place + k * step where its
+  /// index is 0. Where `run` > 1, a row is a run. Pre: begin and end are multiples of `run`.
   template <typename F>
-  Status ForEach(std::byte* const* args, int64_t begin, int64_t end, const F& f) const {
-    if (begin >= end) return {};
+  void ForRows(int64_t begin, int64_t end, const F& f) const {
+    if (begin >= end) return;
     const size_t last = dims.size() - 1;
     const int64_t step = strides[last];
     int64_t at[kMostAxes], base = 0, rest = begin;
@@ -105,13 +106,9 @@ struct Places {
       base += at[d] * strides[d];
     }
     for (int64_t i = begin; i < end;) {
-      const bool whole = run > 1 && indices.AreSame(args, i, run);
-      const int64_t n = whole ? run : 1, stop = std::min(end, i + dims[last] - at[last]);
-      for (int64_t place = base; i < stop; i += n, place += n * step) {
-        const int64_t raw = indices.At(args, i);
-        if (raw < -extent || raw >= extent) return BadIndex(raw, extent);
-        f(i, place + (raw < 0 ? raw + extent : raw) * axis_stride, n);
-      }
+      const int64_t n = std::min(end - i, dims[last] - at[last]);
+      if (!f(i, base, n, step)) return;
+      i += n;
       base -= at[last] * step;
       at[last] = 0;
       for (size_t d = last; d-- > 0;) {
@@ -121,7 +118,26 @@ struct Places {
         at[d] = 0;
       }
     }
-    return {};
+  }
+  /// Calls f(i, place, n) for runs of n elements that cover [begin, end), in order; stops at an
+  /// index that is out of range. Pre: begin and end are multiples of `run`.
+  template <typename F>
+  Status ForEach(std::byte* const* args, int64_t begin, int64_t end, const F& f) const {
+    Status status;
+    ForRows(begin, end, [&](int64_t first, int64_t base, int64_t count, int64_t step) {
+      const bool whole = run > 1 && indices.AreSame(args, first, run);
+      const int64_t n = whole ? run : 1;
+      for (int64_t i = first, place = base; i < first + count; i += n, place += n * step) {
+        const int64_t raw = indices.At(args, i);
+        if (raw < -extent || raw >= extent) {
+          status = BadIndex(raw, extent);
+          return false;
+        }
+        f(i, place + (raw < 0 ? raw + extent : raw) * axis_stride, n);
+      }
+      return true;
+    });
+    return status;
   }
 };
 

@@ -1,10 +1,12 @@
 /// Operators that pick elements by indices which only the run knows: OneHot, GatherND,
 /// GatherElements. Elements move by their width; a bad index is an error, as in the reference.
 #include <algorithm>
+#include <atomic>
 
 #include "lib/ops/common.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/move/indexed.h"
+#include "runtime/cpu/simd/folds.h"
 
 namespace infer {
 namespace {
@@ -115,20 +117,37 @@ class GatherElementsLaunch final : public Launch {
   int data = 0, y = 0;
   int64_t width = 0;
   Status Run(std::byte* const* args, LaunchState*) const override {
-    // Several lanes cannot say which index is bad: they are looked over first.
-    if (places.count > kElementGrain)
-      INFER_TRY(places.ForEach(args, 0, places.count, [](int64_t, int64_t, int64_t) {}));
-    Status status;
+    std::atomic<bool> good = true;
     const int64_t run = places.run;
     ForRange(places.count / run, std::max<int64_t>(1, kElementGrain / run),
              [&](int64_t begin, int64_t end) {
-               Status s = places.ForEach(
-                   args, begin * run, end * run, [&](int64_t i, int64_t at, int64_t n) {
-                     MoveRun(args[data] + at * width, args[y] + i * width, n * width);
-                   });
-               if (!s.ok()) status = std::move(s);
+               if (!Pick(args, begin * run, end * run)) good = false;
              });
-    return status;
+    if (good) return {};
+    // Lanes cannot say which bad index is the first.
+    return places.ForEach(args, 0, places.count, [](int64_t, int64_t, int64_t) {});
+  }
+
+ private:
+  bool Pick(std::byte* const* args, int64_t begin, int64_t end) const {
+    const Indices& by = places.indices;
+    const auto pick =
+        simd::TheFolds().pick[width == 8 ? 3 : static_cast<int>(width) / 2][by.wide ? 1 : 0];
+    const std::byte* const indices = args[by.operand];
+    bool good = true;
+    places.ForRows(begin, end, [&](int64_t i, int64_t place, int64_t n, int64_t step) {
+      const std::byte* const from = args[data] + place * width;
+      std::byte* const to = args[y] + i * width;
+      if (places.run > 1 && by.AreSame(args, i, n)) {
+        const int64_t raw = by.At(args, i), k = raw < 0 ? raw + places.extent : raw;
+        if (k < 0 || k >= places.extent) return good = false;
+        MoveRun(from + k * places.axis_stride * width, to, n * width);
+        return true;
+      }
+      return good = pick(from, indices + i * (by.wide ? 8 : 4), to,
+                         {n, step, places.extent, places.axis_stride});
+    });
+    return good;
   }
 };
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "lib/support/parallel.h"
 #include "lib/support/status.h"
+#include "runtime/cpu/simd/folds.h"
 
 namespace infer {
 namespace {
@@ -47,10 +50,14 @@ MovePlan MovePlan::Of(const Tensor& tensor, const Dims& dims, const std::vector<
     const int k = operand_of(map[i]);
     const int64_t begin = static_cast<int64_t>(i), first = k < 0 ? 0 : first_of(k);
     const int64_t stop = k < 0 ? 0 : first + sizes[static_cast<size_t>(k)];
-    for (++i; i < map.size(); ++i)
-      if (k < 0 ? map[i] != 0 : map[i] != map[i - 1] + 1 || map[i] >= stop) break;
+    // Forwards, backwards, or one element again and again.
+    int64_t step = ++i < map.size() && k >= 0 ? map[i] - map[i - 1] : 1;
+    if (step < -1 || step > 1) step = 1;
+    for (; i < map.size(); ++i)
+      if (k < 0 ? map[i] != 0 : map[i] != map[i - 1] + step || map[i] < first || map[i] >= stop)
+        break;
     p.pieces_.push_back(
-        {k, map[static_cast<size_t>(begin)] - first, begin, static_cast<int64_t>(i) - begin});
+        {k, map[static_cast<size_t>(begin)] - first, begin, static_cast<int64_t>(i) - begin, step});
   }
   if (one_operand && p.size_ < kShortRun * static_cast<int64_t>(p.pieces_.size())) {
     if (p.FindRows(map, dims, first_of(p.operand_))) {
@@ -147,29 +154,34 @@ bool MovePlan::FindRows(std::span<const int64_t> map, const Dims& dims, int64_t 
   return true;
 }
 
-/// A tile of kTile x kTile elements of 4 bytes, transposed in registers by four 4x4 blocks a side:
+/// Elements of a and b in turn: place i has a's where i is even, b's where it is odd.
+template <int kFirst, typename V, int... kPlaces>
+V InTurn(V a, V b, std::integer_sequence<int, kPlaces...>) {
+  constexpr int kSide = sizeof...(kPlaces);
+  return __builtin_shufflevector(a, b, (kPlaces % 2 * kSide + kFirst + kPlaces / 2)...);
+}
+
+/// A tile of kTile x kTile elements of 1, 2 or 4 bytes, transposed in registers block by block:
 /// element by element it is bound by single loads and stores.
-void TransposeTile(const uint32_t* x, int64_t x_step, uint32_t* y, int64_t y_step) {
-  typedef uint32_t Four __attribute__((vector_size(16)));
-  for (int64_t r = 0; r < kTile; r += 4)
-    for (int64_t k = 0; k < kTile; k += 4) {
-      const auto row = [&](int64_t i) {
-        Four v;
-        std::memcpy(&v, x + (k + i) * x_step + r, sizeof v);
-        return v;
-      };
-      const Four a = row(0), b = row(1), c = row(2), d = row(3);
-      const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-                 ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-                 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-      const auto store = [&](int64_t i, Four v) {
-        std::memcpy(y + (r + i) * y_step + k, &v, sizeof v);
-      };
-      store(0, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
-      store(1, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
-      store(2, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
-      store(3, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
+template <typename T>
+void TransposeTile(const T* x, int64_t x_step, T* y, int64_t y_step) {
+  constexpr int kSide = 16 / sizeof(T);
+  typedef T Row __attribute__((vector_size(16)));
+  constexpr std::make_integer_sequence<int, kSide> places;
+  for (int64_t r = 0; r < kTile; r += kSide)
+    for (int64_t k = 0; k < kTile; k += kSide) {
+      Row rows[kSide];
+      for (int i = 0; i < kSide; ++i) std::memcpy(&rows[i], x + (k + i) * x_step + r, sizeof(Row));
+      // Each round interleaves rows half the side apart; log2 of the side of them transpose.
+      for (int round = 1; round < kSide; round *= 2) {
+        Row next[kSide];
+        for (int i = 0; i < kSide / 2; ++i) {
+          next[2 * i] = InTurn<0>(rows[i], rows[i + kSide / 2], places);
+          next[2 * i + 1] = InTurn<kSide / 2>(rows[i], rows[i + kSide / 2], places);
+        }
+        std::copy_n(next, kSide, rows);
+      }
+      for (int i = 0; i < kSide; ++i) std::memcpy(y + (r + i) * y_step + k, &rows[i], sizeof(Row));
     }
 }
 
@@ -241,7 +253,7 @@ void MovePlan::RunStrided(const T* from, T* to) const {
                   const int64_t r0 = c.tile * kTile, r1 = std::min(rows, r0 + kTile);
                   for (int64_t c0 = 0; c0 < n; c0 += kTile) {
                     const int64_t c1 = std::min(n, c0 + kTile);
-                    if constexpr (sizeof(T) == 4)
+                    if constexpr (sizeof(T) <= 4)
                       if (r1 - r0 == kTile && c1 - c0 == kTile) {
                         TransposeTile(x + r0 + c0 * step, step, y + r0 * steps_[j] + c0, steps_[j]);
                         continue;
@@ -257,6 +269,7 @@ template <typename T>
 void MovePlan::RunRows(const T* from, T* to) const {
   const auto n = static_cast<int64_t>(columns_.size());
   const int32_t* columns = columns_.data();
+  const auto gather = simd::TheFolds().gather[std::countr_zero(sizeof(T))];
   ParallelFor(static_cast<int64_t>(rows_.size()), std::max<int64_t>(1, kMoveGrain / n),
               [&](int64_t begin, int64_t end) {
                 for (int64_t r = begin; r < end; ++r) {
@@ -268,7 +281,7 @@ void MovePlan::RunRows(const T* from, T* to) const {
                   else if (doubles_)
                     for (int64_t k = 0; k < n / 2; ++k) y[2 * k] = y[2 * k + 1] = x[k];
                   else
-                    for (int64_t k = 0; k < n; ++k) y[k] = x[columns[k]];
+                    gather(x, columns, y, n);
                 }
               });
 }
@@ -340,6 +353,10 @@ void MovePlan::RunTyped(std::byte* const* args, T* to) const {
       const Piece& p = pieces_[static_cast<size_t>(i)];
       if (p.operand < 0)
         std::fill_n(to + p.to, p.n, fill);
+      else if (p.step == 0)
+        std::fill_n(to + p.to, p.n, of(p.operand)[p.from]);
+      else if (p.step < 0)
+        std::reverse_copy(of(p.operand) + p.from - p.n + 1, of(p.operand) + p.from + 1, to + p.to);
       else
         std::memcpy(to + p.to, of(p.operand) + p.from, static_cast<size_t>(p.n) * sizeof(T));
     }

@@ -33,7 +33,7 @@ class MovePlan {
   struct Cursor;
   struct Piece {  // in elements; operand -1: fill
     int operand;
-    int64_t from, to, n;
+    int64_t from, to, n, step;  // step of the operand: 1, -1, or 0
   };
   bool FindStrides(std::span<const int64_t> map, const Dims& dims);
   bool FindRows(std::span<const int64_t> map, const Dims& dims, int64_t first);

@@ -1,5 +1,5 @@
 /// Operators over rows: Softmax and LogSoftmax over any axis, LayerNormalization over trailing
-/// ones, reductions over any axes that lie together.
+/// ones, reductions over any axes.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -8,6 +8,7 @@
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
 #include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/norm/reduce_plan.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/loops.h"
 
@@ -248,6 +249,32 @@ void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t 
   for (int64_t c = 0; c < columns; ++c) y[c] = static_cast<float>(ResultOf(kind, sum[c], n));
 }
 
+/// The same of columns that lie side by side, whose rows begin at offsets[0 .. n).
+void ReduceRowsAt(Reduction kind, const float* x, float* y, int64_t n, const int64_t* offsets,
+                  int64_t columns) {
+  if (kind == Reduction::kMax || kind == Reduction::kMin) {
+    const auto which = kind == Reduction::kMax ? simd::Binary::kMax : simd::Binary::kMin;
+    const auto better = simd::TheLoops().binary[static_cast<int>(which)];
+    std::copy_n(x + offsets[0], columns, y);
+    for (int64_t r = 1; r < n; ++r) better(y, x + offsets[r], y, columns);
+    return;
+  }
+  double sum[kColumns];
+  std::fill_n(sum, columns, kind == Reduction::kProd ? 1.0 : 0.0);
+  for (int64_t r = 0; r < n; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      const auto v = static_cast<double>(x[offsets[r] + c]);
+      switch (kind) {
+        case Reduction::kProd: sum[c] *= v; break;
+        case Reduction::kL1: sum[c] += std::abs(v); break;
+        case Reduction::kSumSquare:
+        case Reduction::kL2: sum[c] += v * v; break;
+        default: sum[c] += v;
+      }
+    }
+  for (int64_t c = 0; c < columns; ++c) y[c] = static_cast<float>(ResultOf(kind, sum[c], n));
+}
+
 /// Of rows that are no longer many are reduced side by side: what a row takes at its end would be
 /// most of its time.
 constexpr int64_t kShortRow = 32;
@@ -261,6 +288,64 @@ std::string RefuseReduce(const StepCall& call) {
   return call.operand(x) == 0 ? "" : "the operand is not the first";
 }
 
+/// The part of a row's elements in the sum, or product, of a result; or their extremum.
+double PartOf(Reduction kind, const float* x, int64_t n) {
+  const simd::Loops& loops = simd::TheLoops();
+  switch (kind) {
+    case Reduction::kMax: return double{loops.max(x, n)};
+    case Reduction::kMin: return double{Least(x, n)};
+    case Reduction::kProd: return std::accumulate(x, x + n, 1.0, std::multiplies<double>());
+    case Reduction::kL1: return SumOf(simd::Unary::kAbs, x, n, 0);
+    case Reduction::kSumSquare:
+    case Reduction::kL2: return loops.sum_squares(x, n);
+    default: return loops.sum(x, n);
+  }
+}
+
+/// NaN where one is.
+double JoinParts(Reduction kind, double a, double b) {
+  switch (kind) {
+    case Reduction::kMax: return b > a || b != b ? b : a;
+    case Reduction::kMin: return b < a || b != b ? b : a;
+    case Reduction::kProd: return a * b;
+    default: return a + b;
+  }
+}
+
+/// Axes with others between them: block by block of results (reduce_plan.h).
+Result<Prepared> PrepareApart(Reduction kind, std::span<const Operand> in,
+                              const std::vector<int>& axes) {
+  if (kind == Reduction::kLogSumExp) return Unsupported("the axes do not lie together");
+  INFER_ASSIGN(ReducePlan plan, ReducePlan::Of(in[0].dims, axes));
+  const size_t y = in.size();
+  Prepared p = NamedByIsa();
+  p.unused.assign(in.size(), true);
+  p.unused[0] = false;
+  const int64_t parts = (plan.columns + kColumns - 1) / kColumns;
+  p.launch = LaunchOf([=, plan = std::move(plan)](std::byte* const* args) {
+    const auto* const x = As<float>(static_cast<const std::byte*>(args[0]));
+    float* const to = As<float>(args[y]);
+    ForRange(plan.blocks * parts, RowGrain(plan.n * std::min(plan.columns, kColumns)),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t u = begin; u < end; ++u) {
+                 const int64_t first = u % parts * kColumns,
+                               count = std::min(kColumns, plan.columns - first);
+                 const float* const from = x + plan.Start(u / parts) + first;
+                 float* const result = to + u / parts * plan.columns + first;
+                 if (plan.row == 1) {
+                   ReduceRowsAt(kind, from, result, plan.n, plan.offsets.data(), count);
+                   continue;
+                 }
+                 double sum = PartOf(kind, from, plan.row);
+                 for (size_t r = 1; r < plan.offsets.size(); ++r)
+                   sum = JoinParts(kind, sum, PartOf(kind, from + plan.offsets[r], plan.row));
+                 result[0] = static_cast<float>(ResultOf(kind, sum, plan.n));
+               }
+             });
+  });
+  return p;
+}
+
 std::unique_ptr<Kernel> MakeReduce(const StepCall& call) {
   const Node& node = call.main();
   Reduction kind = Reduction::kMean;
@@ -270,24 +355,13 @@ std::unique_ptr<Kernel> MakeReduce(const StepCall& call) {
   const int axes_at = call.operand(node.input(1));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims& dims = in[0].dims;
-    std::vector<int64_t> axes;
-    if (axes_at >= 0) {
-      const Tensor* t = in[static_cast<size_t>(axes_at)].constant;
-      if (!t) return Unsupported("the axes are not known");
-      axes = t->ToInts();
-    }
-    if (axes.empty()) {
-      if (none_means_none) return Unsupported("no axis");
-      for (size_t i = 0; i < dims.size(); ++i) axes.push_back(static_cast<int64_t>(i));
-    }
-    INFER_ASSIGN(std::vector<int> sorted, NormalizeAxes(axes, static_cast<int>(dims.size())));
-    std::sort(sorted.begin(), sorted.end());
+    INFER_ASSIGN(const std::vector<int> sorted, ReducedAxes(in, axes_at, none_means_none));
     // [outer, n, inner]: n the product of the axes, where no other lies between them.
     int64_t n = 1, inner = 1;
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i] == 1) continue;
       if (std::binary_search(sorted.begin(), sorted.end(), static_cast<int>(i))) {
-        if (inner != 1) return Unsupported("the axes do not lie together");
+        if (inner != 1) return PrepareApart(kind, in, sorted);
         n *= dims[i];
       } else if (n != 1) {
         inner *= dims[i];

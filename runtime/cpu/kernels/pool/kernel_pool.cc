@@ -1,8 +1,12 @@
 /// Pooling through oneDNN, in the layout of its operand; of planes, which oneDNN pools by plain
-/// loops below AVX-512, by our own.
+/// loops below AVX-512, and with the places of the maxima, by our own.
+#include <algorithm>
+#include <array>
+
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/pool/plane_places.h"
 #include "runtime/cpu/kernels/pool/plane_pool.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
@@ -56,9 +60,11 @@ struct Pooling {
     Pooling p;
     if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) {
       p.kind = node.Is("GlobalMaxPool") ? Kind::kMax : Kind::kAverage;
-      const Dims image(in.dims.begin() + 2, in.dims.end());
-      const Dims ones(image.size(), 1), zeros(image.size(), 0);
-      p.windows = {image, ones, ones, zeros, zeros};
+      p.windows.kernel.assign(in.dims.begin() + 2, in.dims.end());
+      for (Dims* d : {&p.windows.strides, &p.windows.dilations})
+        d->assign(p.windows.kernel.size(), 1);
+      for (Dims* d : {&p.windows.pads_begin, &p.windows.pads_end})
+        d->assign(p.windows.kernel.size(), 0);
       return p;
     }
     INFER_ASSIGN(p.windows, SpatialOf(node, {}, in.dims, out.dims, false));
@@ -105,15 +111,21 @@ PlanePool::Kind PlaneKindOf(Kind kind) {
                                   : PlanePool::Kind::kAverageWithPadding;
 }
 
+std::array<PoolAxis, 3> AxesOf(const Spatial& s, const Dims& in, const Dims& out) {
+  std::array<PoolAxis, 3> axes;
+  for (size_t i = 0; i < s.kernel.size(); ++i)
+    axes[3 - s.kernel.size() + i] = {in[i + 2],    out[i + 2],     s.kernel[i],
+                                     s.strides[i], s.dilations[i], s.pads_begin[i]};
+  return axes;
+}
+
 Result<Prepared> PreparePlanes(const Node& node, const Operand& in, const Operand& out) {
   INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in, out));
   const Spatial& s = pooling.windows;
   PlanePool pool;
   pool.kind = PlaneKindOf(pooling.kind);
   pool.planes = in.dims[0] * in.dims[1];
-  for (size_t i = 0; i < s.kernel.size(); ++i)
-    pool.axes[3 - s.kernel.size() + i] = {in.dims[i + 2], out.dims[i + 2], s.kernel[i],
-                                          s.strides[i],   s.dilations[i],  s.pads_begin[i]};
+  pool.axes = AxesOf(s, in.dims, out.dims);
   if (!pool.fits()) return Unsupported("a wide window");
   Prepared p;
   p.name = Cat("own:planes:", simd::TheLoops().isa);
@@ -131,6 +143,39 @@ std::unique_ptr<Kernel> MakePlanePool(const StepCall& call) {
   });
 }
 
+std::string RefusePlaces(const StepCall& call) {
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  return ElementTypeOf(call.main().input(0)) == DType::kF32 ? "" : "not f32";
+}
+
+/// MaxPool whose second result, where the maxima stand, is wanted.
+std::unique_ptr<Kernel> MakePlaces(const StepCall& call) {
+  const Node& node = call.main();
+  const auto result = [&](size_t o) {
+    const Value* v = node.output(o);
+    const auto& made = call.step.outputs;
+    const auto it = v ? std::find(made.begin(), made.end(), call.plan.id(v)) : made.end();
+    return it == made.end() ? -1 : static_cast<int>(it - made.begin());
+  };
+  return KernelOf(
+      [&node, y = result(0), places = result(1)](std::span<const Operand> in,
+                                                 std::span<const Operand> out) -> Result<Prepared> {
+        INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in[0], out[0]));
+        PlanePlaces pool;
+        pool.planes = in[0].dims[0] * in[0].dims[1];
+        pool.axes = AxesOf(pooling.windows, in[0].dims, out[0].dims);
+        pool.column_major = node.Attr<int64_t>("storage_order") != 0;
+        if (!pool.fits()) return Unsupported("places beyond 32 bits");
+        Prepared p;
+        p.name = Cat("own:places:", simd::TheLoops().isa);
+        p.launch = LaunchOf([pool, y, places](std::byte* const* args) {
+          pool.Run(As<float>(args[0]), y < 0 ? nullptr : As<float>(args[1 + y]),
+                   places < 0 ? nullptr : As<int64_t>(args[1 + places]));
+        });
+        return p;
+      });
+}
+
 /// The kernels of one operator, the best first.
 void AddPool(const char* op, KernelList& list) {
   list.push_back({op, "", "onednn", RefusePool, MakeOneDnnPool<Loops::kOfVectors>});
@@ -146,6 +191,7 @@ KernelList PoolKernels() {
   AddPool("AveragePool", list);
   AddPool("GlobalAveragePool", list);
   AddPool("GlobalMaxPool", list);
+  list.push_back({"MaxPool", "", "places", RefusePlaces, MakePlaces});
   return list;
 }
 

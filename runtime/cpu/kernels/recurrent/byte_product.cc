@@ -4,25 +4,15 @@
 #include <cstring>
 
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/cpu/simd/folds.h"
 #include "runtime/cpu/simd/loops.h"
 
 namespace infer {
 
 DynamicRange RangeOf(const float* x, int64_t n) {
-  constexpr int64_t kLanes = 16;
-  float low[kLanes] = {}, high[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t j = 0; j < kLanes; ++j) {
-      low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
-      high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
-    }
-  for (; i < n; ++i) {
-    low[0] = std::min(low[0], x[i]);
-    high[0] = std::max(high[0], x[i]);
-  }
-  return DynamicRangeOf(static_cast<double>(*std::min_element(low, low + kLanes)),
-                        static_cast<double>(*std::max_element(high, high + kLanes)));
+  float low = 0, high = 0;
+  simd::TheFolds().range(x, n, &low, &high);
+  return DynamicRangeOf(double{low}, double{high});
 }
 
 ByteProduct ByteProduct::Of(const Tensor& codes, const Tensor& scale, const Tensor& zero,

@@ -42,6 +42,10 @@ bool IsUnusual(const Node& n) {
   return false;
 }
 
+std::vector<GateActivation> GateActivations(const std::vector<RecurrentActivation>& list) {
+  return {list.begin(), list.end()};
+}
+
 std::string RefuseRecurrent(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
@@ -90,7 +94,7 @@ class RecurrentKernel final : public Kernel {
     if (IsRelu(n) && n.attrs().count("clip") == 0)
       launch_.activation = simd::Unary::kRelu;
     else if (IsUnusual(n))
-      launch_.unusual = *ReadActivations(CallOf(n), launch_.cell);  // inference has checked them
+      launch_.unusual = GateActivations(*ReadActivations(CallOf(n), launch_.cell));  // checked
     launch_.input_forget = n.AttrOr<int64_t>("input_forget", 0) != 0;
     launch_.e.gates = launch_.cell == Cell::kLstm ? 4 : launch_.cell == Cell::kGru ? 3 : 1;
     launch_.e.batch_first = !launch_.quantizes && n.Attr<int64_t>("layout") != 0;
@@ -127,9 +131,10 @@ class RecurrentKernel final : public Kernel {
       l.e.hidden = r->dim(2);
       l.e.input = w->dim(2);
       auto packed = std::make_shared<RecurrentLaunch::Packed>();
-      packed->w.resize(static_cast<size_t>(l.e.dirs * l.PackedW()));
-      packed->r.resize(static_cast<size_t>(l.e.dirs * l.PackedR()));
-      l.Pack(w->data<float>().data(), r->data<float>().data(), packed->w.data(), packed->r.data());
+      packed->w = Tensor(DType::kF32, {l.e.dirs * l.PackedW()});
+      packed->r = Tensor(DType::kF32, {l.e.dirs * l.PackedR()});
+      l.Pack(w->data<float>().data(), r->data<float>().data(),
+             packed->w.mutable_data<float>().data(), packed->r.mutable_data<float>().data());
       l.packed = std::move(packed);
     }
   }

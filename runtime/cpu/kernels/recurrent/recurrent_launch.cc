@@ -41,7 +41,7 @@ void RoundToRange(const float* x, int64_t n, float* y) {
 }  // namespace
 
 int64_t RecurrentLaunch::Packed::bytes() const {
-  int64_t sum = static_cast<int64_t>(w.size() + r.size()) * 4;
+  int64_t sum = byte_r.empty() ? (w.num_elements() + r.num_elements()) * 4 : 0;
   for (const std::vector<ByteProduct>* products : {&byte_w, &byte_r})
     for (const ByteProduct& p : *products) sum += p.weight_bytes();
   return sum;
@@ -77,9 +77,11 @@ Status RecurrentLaunch::Run(std::byte* const* args, LaunchState*) const {
     RoundToRange(u.x, RoundedFloats(), rounded);
     u.x = rounded;
   }
-  if (packed) {
-    u.w = packed->w.data();
-    u.r = packed->r.data();
+  if (by_bytes()) {
+    u.w = u.r = nullptr;
+  } else if (packed) {
+    u.w = packed->w.data<float>().data();
+    u.r = packed->r.data<float>().data();
   } else {
     float* w = rounded + RoundedFloats();
     float* r = w + e.dirs * PackedW();
@@ -176,7 +178,12 @@ void RecurrentLaunch::RunBlock(std::byte* const* args, const Buffers& u, const i
   const float* projected = u.projected + d * e.steps * e.batch * ld;
   const float* peepholes = at.p < 0 ? nullptr : As<float>(args[at.p]) + d * 3 * n;
   float* y = at.y < 0 ? nullptr : As<float>(args[at.y]);
-  for (int64_t i = 0; i < e.steps; ++i) {
+  int64_t longest = lengths ? 0 : e.steps;
+  for (int64_t b = 0; lengths && b < rows; ++b)
+    longest = std::max<int64_t>(longest, lengths[first + b]);
+  for (int64_t i = longest; y && i < e.steps; ++i)
+    for (int64_t b = 0; b < rows; ++b) std::fill_n(y + e.Output(i, d, first + b), n, 0.0f);
+  for (int64_t i = 0; i < longest; ++i) {
     for (int64_t b = 0; b < rows; ++b) {
       const int64_t length = lengths ? lengths[first + b] : e.steps;
       const int64_t s = i < length && backwards ? length - 1 - i : i;
@@ -239,12 +246,13 @@ void RecurrentLaunch::Advance(const float* late_bias, const float* r, const floa
   for (int64_t b = 0; b < rows; ++b) {
     float *g = s.gates + b * ld, *q = s.second + b * ld;
     for (int64_t j = 0; j < 2 * n; ++j) g[j] += q[j];
-    if (unusual.empty())
-      sigmoid(g + n, s.reset + b * n, n, 0, 0);
-    else
-      for (int64_t j = 0; j < n; ++j)
-        s.reset[b * n + j] =
-            static_cast<float>(unusual[static_cast<size_t>(2 * d)](static_cast<double>(g[n + j])));
+    float* const reset = s.reset + b * n;
+    if (unusual.empty()) {
+      sigmoid(g + n, reset, n, 0, 0);
+    } else {
+      std::copy_n(g + n, n, reset);
+      unusual[static_cast<size_t>(2 * d)].Run(reset, n);
+    }
     if (linear_before_reset)
       for (int64_t j = 0; j < n; ++j) g[2 * n + j] += s.reset[b * n + j] * q[last + j];
     else
@@ -269,25 +277,41 @@ void RecurrentLaunch::Activate(int64_t d, float* gates, const float* peepholes, 
                                float* h) const {
   const int64_t n = e.hidden;
   const size_t each = cell == Cell::kLstm ? 3 : cell == Cell::kGru ? 2 : 1;
-  const RecurrentActivation* const f = unusual.data() + static_cast<size_t>(d) * each;
-  for (int64_t j = 0; j < n; ++j) {
-    const auto gate = [&](int64_t k) { return static_cast<double>(gates[k * n + j]); };
-    const auto seen = [&](int64_t k) {
-      return peepholes ? static_cast<double>(peepholes[k * n + j]) * static_cast<double>(c[j])
-                       : 0.0;
-    };
-    if (cell == Cell::kLstm) {
-      const double in = f[0](gate(0) + seen(0));
-      const double keep = input_forget ? 1 - in : f[0](gate(2) + seen(2));
-      c[j] = static_cast<float>(keep * static_cast<double>(c[j]) + in * f[1](gate(3)));
-      h[j] = static_cast<float>(f[0](gate(1) + seen(1)) * f[2](static_cast<double>(c[j])));
-    } else if (cell == Cell::kGru) {
-      const double keep = f[0](gate(0));
-      h[j] = static_cast<float>((1 - keep) * f[1](gate(2)) + keep * static_cast<double>(h[j]));
-    } else {
-      h[j] = static_cast<float>(f[0](gate(0)));
-    }
+  const GateActivation* const f = unusual.data() + static_cast<size_t>(d) * each;
+  // A gate sees c through its peephole.
+  const auto look = [&](int64_t gate) {
+    const float* const p = peepholes + gate * n;
+    for (int64_t j = 0; j < n; ++j) gates[gate * n + j] += p[j] * c[j];
+  };
+  if (cell == Cell::kRnn) {
+    f[0].Run(gates, n);
+    std::copy_n(gates, n, h);
+    return;
   }
+  if (cell == Cell::kGru) {
+    const float* const z = gates;
+    const float* const next = gates + 2 * n;
+    f[0].Run(gates, n);
+    f[1].Run(gates + 2 * n, n);
+    for (int64_t j = 0; j < n; ++j) h[j] = (1.0f - z[j]) * next[j] + z[j] * h[j];
+    return;
+  }
+  float *const in = gates, *const out = gates + n, *const keep = gates + 2 * n,
+               *const next = gates + 3 * n;
+  if (peepholes) look(0);
+  if (peepholes && !input_forget) look(2);
+  f[0].Run(in, n);
+  f[1].Run(next, n);
+  if (input_forget)
+    for (int64_t j = 0; j < n; ++j) keep[j] = 1.0f - in[j];
+  else
+    f[0].Run(keep, n);
+  for (int64_t j = 0; j < n; ++j) c[j] = keep[j] * c[j] + in[j] * next[j];
+  if (peepholes) look(1);
+  f[0].Run(out, n);
+  std::copy_n(c, n, h);
+  f[2].Run(h, n);
+  for (int64_t j = 0; j < n; ++j) h[j] *= out[j];
 }
 
 void RecurrentLaunch::Load(std::byte* const* args, int i, int64_t d, int64_t b, float* to) const {

@@ -9,6 +9,7 @@
 
 #include "lib/ops/recurrent/recurrent_reference.h"
 #include "runtime/cpu/kernels/recurrent/byte_product.h"
+#include "runtime/cpu/kernels/recurrent/gate_activation.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/plan_ir/kernel.h"
 
@@ -45,9 +46,10 @@ class RecurrentLaunch final : public Launch {
     }
   };
 
-  /// Weights of all directions in panels.
+  /// Weights of all directions in panels, f32. Rows of panels begin at cache lines: loads across
+  /// them take half as long again.
   struct Packed {
-    std::vector<float> w, r;
+    Tensor w, r;
     /// Instead of those, by direction, where 8-bit weights meet codes as they are.
     std::vector<ByteProduct> byte_w, byte_r;
     int64_t bytes() const;
@@ -57,8 +59,8 @@ class RecurrentLaunch final : public Launch {
   /// Of an RNN whose activation is one of our loops.
   simd::Unary activation = simd::Unary::kTanh;
   /// Activations of all directions where they are others than the usual ones, or where `clip` or
-  /// `input_forget` is set; computed as the reference does. Empty: the usual ones.
-  std::vector<RecurrentActivation> unusual;
+  /// `input_forget` is set. Empty: the usual ones.
+  std::vector<GateActivation> unusual;
   bool input_forget = false;         ///< of an LSTM: the forget gate is 1 less the input gate
   bool reverse = false;              ///< of the only direction
   bool linear_before_reset = false;  ///< of a GRU
@@ -126,9 +128,9 @@ class RecurrentLaunch final : public Launch {
   /// All steps of one block of samples in one direction.
   void RunBlock(std::byte* const* args, const Buffers& u, const int32_t* lengths, int64_t d,
                 int64_t block) const;
-  /// One step: gates hold X W' and the biases. Samples that have ended keep their states.
-  /// States of one sample behind its gates, with unusual activations.
+  /// States of one sample behind its gates, with unusual activations. Overwrites the gates.
   void Activate(int64_t d, float* gates, const float* peepholes, float* c, float* h) const;
+  /// One step: gates hold X W' and the biases. Samples that have ended keep their states.
   void Advance(const float* late_bias, const float* r, const float* peepholes, int64_t d,
                int64_t rows, int64_t step, int64_t first, const int32_t* lengths,
                const State& s) const;
