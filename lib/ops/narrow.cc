@@ -215,7 +215,13 @@ Status Narrow(const OpCall& call, NarrowedCall& to) {
   const auto* const rule =
       std::find_if(std::begin(kNarrowRules), std::end(kNarrowRules),
                    [&](const NarrowRule& r) { return r.name == call.def().name; });
-  return rule == std::end(kNarrowRules) ? Status() : rule->narrow(call, to);
+  if (rule == std::end(kNarrowRules)) return {};
+  INFER_TRY(rule->narrow(call, to));
+  // Where others have the type of the operand, too, it stays as it was: i32 of Slice.
+  for (auto& [operand, t] : to.replaced)
+    if (call.has_input(operand) && call.dtype(operand) != t.dtype())
+      t = t.Cast(call.dtype(operand));
+  return {};
 }
 
 }  // namespace infer
