@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Removal, ZeroUnitsCanGo) {
   RemovalCounts counts;
-  for (uint64_t seed = 1; seed <= 300 && !testing::Test::HasFailure(); ++seed)
+  for (uint64_t seed = 1; seed <= 400 && !testing::Test::HasFailure(); ++seed)
     CheckRandomRemoval(seed, counts);
   EXPECT_GT(counts.narrowed, 300);
   for (const auto& [kind, n] : counts.kinds) EXPECT_GT(counts.narrowed_kinds[kind], 0) << kind;

@@ -67,8 +67,13 @@ class RandomNet {
     return y;
   }
 
+  std::string EveryOther(const Image& x, int64_t first) {
+    return Call("l", Cat("Slice(", x.name, ", ", Shape({first}), ", ", Shape({x.c}), ", ",
+                         Shape({1}), ", ", Shape({2}), ")"));
+  }
+
   Image Block(const Image& x) {
-    const uint64_t kind = random_.Below(23);
+    const uint64_t kind = random_.Below(24);
     switch (kind) {
       case 0: ++kinds_["conv"]; return ConvAct(x, Pick({4, 6, 8, 12}), Pick({1, 3}));
       case 1: ++kinds_["depthwise"]; return ConvAct(x, x.c, 3, x.c);
@@ -157,7 +162,7 @@ class RandomNet {
                 x.c, 2 * x.h, 2 * x.w};
       }
       case 13:
-        if (x.c % 4 != 0 || x.h > 4) break;
+        if (x.c % 4 != 0 || x.h > 6) break;
         ++kinds_["depth_to_space"];
         return {Call("d", Cat("DepthToSpace(", x.name, ") {blocksize=2, mode=\"",
                               random_.Below(2) == 0 ? "DCR" : "CRD", "\"}")),
@@ -216,6 +221,13 @@ class RandomNet {
         const std::string y = Fresh("d");
         text_ += Cat("  ", y, ", ", y, "_mask = Dropout(", x.name, ")\n");
         return {y, x.c, x.h, x.w};
+      }
+      case 22: {
+        if (x.c % 2 != 0) break;
+        ++kinds_["every_other"];  // a shuffle and its two halves, as simplification leaves them
+        const Image a = {EveryOther(x, 0), x.c / 2, x.h, x.w};
+        const Image b = ConvAct({EveryOther(x, 1), x.c / 2, x.h, x.w}, x.c / 2, 1);
+        return {Call("k", Cat("Concat(", a.name, ", ", b.name, ") {axis=1}")), x.c, x.h, x.w};
       }
       default: {
         ++kinds_["same_weights"];  // read twice
