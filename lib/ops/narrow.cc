@@ -205,23 +205,23 @@ Status NarrowRotary(const OpCall& call, NarrowedCall& to) {
   return RankOfOperand(call, 0) == 3 ? NarrowCount(call, 0, 2, "num_heads", to) : Status();
 }
 
+Status NarrowRecurrent(const OpCall&, NarrowedCall& to) {
+  return to.Find(false, 1, 0) ? Unsupported("its directions go only together") : Status();
+}
+
 struct NarrowRule {
   std::string_view name;
   Status (*narrow)(const OpCall& call, NarrowedCall& to);
 };
 
 constexpr NarrowRule kNarrowRules[] = {
-    {"Conv", NarrowConv<false>},
-    {"ConvTranspose", NarrowConv<true>},
-    {"Reshape", NarrowReshape},
-    {"Expand", NarrowExpand},
-    {"Split", NarrowSplit},
-    {"Slice", NarrowSlice},
-    {"Gather", NarrowGather},
-    {"Resize", NarrowResize},
-    {"Attention", NarrowAttention},
-    {"RotaryEmbedding", NarrowRotary},
-    {"GroupNormalization", NarrowGroupNorm},
+    {"Conv", NarrowConv<false>},    {"ConvTranspose", NarrowConv<true>},
+    {"Reshape", NarrowReshape},     {"Expand", NarrowExpand},
+    {"Split", NarrowSplit},         {"Slice", NarrowSlice},
+    {"Gather", NarrowGather},       {"Resize", NarrowResize},
+    {"Attention", NarrowAttention}, {"RotaryEmbedding", NarrowRotary},
+    {"LSTM", NarrowRecurrent},      {"GRU", NarrowRecurrent},
+    {"RNN", NarrowRecurrent},       {"GroupNormalization", NarrowGroupNorm},
 };
 
 }  // namespace
