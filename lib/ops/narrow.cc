@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lib/ops/axes.h"
 #include "lib/ops/move/move.h"
 #include "lib/support/strings.h"
 
@@ -127,6 +128,29 @@ Status NarrowSlice(const OpCall& call, NarrowedCall& to) {
   return {};
 }
 
+/// Positions move by what is gone before them.
+Status NarrowGather(const OpCall& call, NarrowedCall& to) {
+  INFER_ASSIGN(const int axis, NormalizeAxis(call.Int("axis"), RankOfOperand(call, 0)));
+  const KeptIndices* const from = to.Find(false, 0, axis);
+  const KeptIndices* const made = to.Find(true, 0, axis);
+  if (!from) return {};
+  const auto indices = KnownInts(call, 1);
+  if (!indices || call.shape(1).rank() != 1 || !call.shape(0)[axis].is_static())
+    return Unsupported("it takes positions that are made at run time");
+  std::vector<int64_t> after;
+  for (size_t i = 0; i < indices->size(); ++i) {
+    if (made && !std::binary_search(made->kept.begin(), made->kept.end(), static_cast<int64_t>(i)))
+      continue;
+    const int64_t n = call.shape(0)[axis].value();
+    const int64_t at = (*indices)[i] < 0 ? (*indices)[i] + n : (*indices)[i];
+    if (!std::binary_search(from->kept.begin(), from->kept.end(), at))
+      return Unsupported("what it takes would be gone");
+    after.push_back(CountBelow(from->kept, at));
+  }
+  to.replaced[1] = Tensor::Int64s(after);
+  return {};
+}
+
 Status NarrowResize(const OpCall& call, NarrowedCall& to) {
   if (!call.has_input(3)) return {};
   const auto sizes = KnownInts(call, 3);
@@ -181,6 +205,10 @@ Status NarrowRotary(const OpCall& call, NarrowedCall& to) {
   return RankOfOperand(call, 0) == 3 ? NarrowCount(call, 0, 2, "num_heads", to) : Status();
 }
 
+Status NarrowRecurrent(const OpCall&, NarrowedCall& to) {
+  return to.Find(false, 1, 0) ? Unsupported("its directions go only together") : Status();
+}
+
 struct NarrowRule {
   std::string_view name;
   Status (*narrow)(const OpCall& call, NarrowedCall& to);
@@ -190,8 +218,10 @@ constexpr NarrowRule kNarrowRules[] = {
     {"Conv", NarrowConv<false>},    {"ConvTranspose", NarrowConv<true>},
     {"Reshape", NarrowReshape},     {"Expand", NarrowExpand},
     {"Split", NarrowSplit},         {"Slice", NarrowSlice},
-    {"Resize", NarrowResize},       {"GroupNormalization", NarrowGroupNorm},
+    {"Gather", NarrowGather},       {"Resize", NarrowResize},
     {"Attention", NarrowAttention}, {"RotaryEmbedding", NarrowRotary},
+    {"LSTM", NarrowRecurrent},      {"GRU", NarrowRecurrent},
+    {"RNN", NarrowRecurrent},       {"GroupNormalization", NarrowGroupNorm},
 };
 
 }  // namespace
@@ -215,7 +245,26 @@ Status Narrow(const OpCall& call, NarrowedCall& to) {
   const auto* const rule =
       std::find_if(std::begin(kNarrowRules), std::end(kNarrowRules),
                    [&](const NarrowRule& r) { return r.name == call.def().name; });
-  return rule == std::end(kNarrowRules) ? Status() : rule->narrow(call, to);
+  if (rule == std::end(kNarrowRules)) return {};
+  INFER_TRY(rule->narrow(call, to));
+  // Where others have the type of the operand, too, it stays as it was: i32 of Slice.
+  for (auto& [operand, t] : to.replaced)
+    if (call.has_input(operand) && call.dtype(operand) != t.dtype())
+      t = t.Cast(call.dtype(operand));
+  return {};
+}
+
+std::optional<CallAsGather> AsGather(const OpCall& call) {
+  if (!call.def().domain.empty() || call.def().name != "Slice") return std::nullopt;
+  const auto starts = KnownInts(call, 1);
+  if (!starts || starts->size() != 1) return std::nullopt;
+  for (const AxisLink& l : AxesOf(call)) {
+    if (l.from.count < 0 || l.from.step == 1) continue;
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < l.from.count; ++i) indices.push_back(l.from.begin + i * l.from.step);
+    return CallAsGather{l.from.axis, Tensor::Int64s(indices)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace infer

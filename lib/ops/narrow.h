@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "lib/ops/op_def.h"
@@ -35,5 +36,13 @@ struct NarrowedCall {
 /// these axes; the message says why, without naming the node. What comes out is to be inferred and
 /// compared with the extents that are expected: operators that mix an axis keep its old extent.
 Status Narrow(const OpCall& call, NarrowedCall& to);
+
+/// A Slice with a step along one axis, as the Gather that it is: what loses indices along that axis
+/// keeps no step.
+struct CallAsGather {
+  int axis = 0;  ///< from the front
+  Tensor indices;
+};
+std::optional<CallAsGather> AsGather(const OpCall& call);
 
 }  // namespace infer

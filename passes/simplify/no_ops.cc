@@ -35,21 +35,25 @@ Rule RemoveDropout() {
   Pattern root = Op("Dropout", x).MoreInputs();
   return {
       .name = "remove-dropout",
-      .doc = "Dropout(x) => x, when not training",
+      .doc = "Dropout(x) => x, when not training or nothing is dropped",
       .match = root,
-      .when = {{"inference mode",
+      .when = {{"inference mode or a ratio of 0",
                 [=](const Match& m) {
-                  return OmittedOr(m.node(root), 2, [](double t) { return t == 0; });
+                  const auto is_zero = [](double x) { return x == 0; };
+                  const Node& n = m.node(root);
+                  return OmittedOr(n, 2, is_zero) || (n.input(1) && OmittedOr(n, 1, is_zero));
                 }}},
       .quiet = true,
       .build = ReplaceBy(x),
       .fires_on = {"graph g(x: f32[2]) -> (y) { y = Dropout(x) }",
                    R"(graph g(x: f32[2]) -> (y) {
-                     r = const f32[] {0.5}  t = const bool[] {0}  y = Dropout(x, r, t) })"},
+                     r = const f32[] {0.5}  t = const bool[] {0}  y = Dropout(x, r, t) })",
+                   R"(graph g(x: f32[2]) -> (y) {
+                     r = const f32[] {0}  t = const bool[] {1}  y, m = Dropout(x, r, t) })"},
       .silent_on = {{"graph g(x: f32[2]) -> (y, m) { y, m = Dropout(x) }", "'m' has other uses"},
                     {R"(graph g(x: f32[2]) -> (y) {
                        r = const f32[] {0.5}  t = const bool[] {1}  y = Dropout(x, r, t) })",
-                     "inference mode"}},
+                     "inference mode or a ratio of 0"}},
   };
 }
 

@@ -75,6 +75,10 @@ class Shrinker {
       for (const Use& u : v->uses()) touched.insert(u.user);
     }
     for (Node* n : touched) {
+      if (const auto gather = AsGather(CallOf(*n)); gather && IsCut(*n->input(0), gather->axis)) {
+        INFER_TRY(WriteAsGather(*n, *gather));
+        continue;
+      }
       NarrowedCall as_it_is = AllKept(*n);
       if (!Narrow(CallOf(*n), as_it_is).ok()) continue;  // the cut itself will tell why
       const bool lacks = std::any_of(as_it_is.replaced.begin(), as_it_is.replaced.end(),
@@ -82,6 +86,16 @@ class Shrinker {
       if (lacks && n->num_captures() == 0) INFER_TRY(Rewrite(*n, std::move(as_it_is)));
     }
     return {};
+  }
+
+  bool IsCut(const Value& v, int axis) const { return cuts_.contains({v.name(), axis}); }
+
+  Status WriteAsGather(Node& old, const CallAsGather& to) {
+    GraphEditor edit(g_);
+    edit.InsertBefore(old);
+    Value* const indices = edit.AddConstant(to.indices.Clone(), old.name());
+    return ReplaceBy(old, *g_.ops().Find("Gather"), {old.input(0), indices},
+                     {{"axis", static_cast<int64_t>(to.axis)}});
   }
 
   /// All axes of the cuts, with all their indices.
@@ -109,12 +123,19 @@ class Shrinker {
       if (operand >= inputs.size()) inputs.resize(operand + 1);
       if (!inputs[operand]) inputs[operand] = edit.AddConstant(std::move(t), old.name());
     }
+    return ReplaceBy(old, old.def(), std::move(inputs), std::move(to.attrs));
+  }
+
+  /// Its results keep their names.
+  Status ReplaceBy(Node& old, const OpDef& def, std::vector<Value*> inputs, AttrMap attrs) {
+    GraphEditor edit(g_);
+    edit.InsertBefore(old);
     NodeOptions options{.name = old.name(),
                         .num_outputs = old.outputs().size(),
                         .fused_from = old.fused_from(),
                         .extra = old.extra()};
-    INFER_ASSIGN(Node * written, edit.AddNode(old.def(), std::move(inputs), std::move(to.attrs),
-                                              std::move(options)));
+    INFER_ASSIGN(Node * written,
+                 edit.AddNode(def, std::move(inputs), std::move(attrs), std::move(options)));
     std::vector<std::pair<Value*, std::string>> names;
     for (size_t i = 0; i < old.outputs().size(); ++i) {
       Value* const v = old.output(i);
@@ -197,10 +218,10 @@ class Shrinker {
       for (const auto& [axis, kept] : axes) t = Selected(t, axis, kept);
       edit.SetConstant(g_.FindValue(v->name()), std::move(t));
     }
-    // What no cut names keeps its extents.
+    // What no cut names keeps its extents, but for results that nobody reads: a mask of Dropout.
     for (const auto& v : g_.values())
       if (!kept_.contains(v.get()) && v->producer() && v->type().is_tensor() &&
-          v->shape().has_rank())
+          v->shape().has_rank() && (v->is_output() || !v->uses().empty()))
         expected_.emplace_back(v->name(), v->shape());
   }
 

@@ -10,17 +10,16 @@
 #include "lib/support/strings.h"
 #include "quant/prune/channel_space.h"
 #include "quant/prune/check_same.h"
+#include "quant/prune/fit_layers.h"
 #include "quant/prune/goal.h"
 #include "quant/prune/shrink.h"
-#include "quant/prune/statistics.h"
 
 namespace infer {
 namespace {
 
-constexpr int kGoalSteps = 6;           // towards a speed that only the finished graph tells
-constexpr int kWorkSteps = 40;          // towards work that only the finished graph tells
-constexpr int kDropSteps = 5;           // of a search by accuracy: each prunes the whole model
-constexpr int64_t kNearerSamples = 32;  // that tell old from new statistics
+constexpr int kGoalSteps = 6;   // towards a speed that only the finished graph tells
+constexpr int kWorkSteps = 40;  // towards work that only the finished graph tells
+constexpr int kDropSteps = 5;   // of a search by accuracy: each prunes the whole model
 /// Noise of widths that save FLOPs and no time counts so many times where the goal is time: one by
 /// one, since layers that lose a kernel alone may be faster together.
 constexpr double kCostsWithoutTime[] = {1, 4, 64};
@@ -41,27 +40,6 @@ Status CheckChannelRequest(const Graph& g, const Samples& samples, const Channel
   }
   if (o.multiple < 1) return InvalidArgument("widths are multiples of at least 1");
   return {};
-}
-
-/// For each normalization how many of the layers stand before it.
-std::vector<size_t> LayersBefore(const Graph& g, std::span<const std::string> normalizations,
-                                 std::span<const SelectedLayer> layers) {
-  std::map<const Node*, size_t> place;
-  for (const auto& n : g.nodes()) place.emplace(n.get(), place.size());
-  std::vector<size_t> first;  // place of each layer; of several that share weights the first
-  for (const SelectedLayer& l : layers) {
-    size_t at = place.size();
-    for (const Use& use : g.FindValue(l.weights.weights)->uses())
-      at = std::min(at, place.at(use.user));
-    first.push_back(at);
-  }
-  std::vector<size_t> before;
-  for (const std::string& name : normalizations) {
-    const size_t at = place.at(g.FindValue(name)->producer());
-    before.push_back(static_cast<size_t>(
-        std::count_if(first.begin(), first.end(), [&](size_t f) { return f < at; })));
-  }
-  return before;
 }
 
 /// Units to remove, by usable group.
@@ -265,32 +243,6 @@ class ChannelPruner {
                            Rounded(100 * least, 3)));
   }
 
-  /// Weights that a mask of removed units leaves, by constant.
-  std::vector<SelectedLayer> Masked(const Widths& w, const Samples& samples) const {
-    const AxisCuts cuts = ReaderCuts(w);
-    std::vector<SelectedLayer> selected;
-    for (const PrunableWeights& layer : space_->layers) {
-      if (!layer.reason.empty()) continue;
-      SelectedLayer s{layer, layer.size(), 0, {}};
-      const Tensor& t = *space_->work.FindValue(layer.weights)->constant();
-      for (int axis = 0; axis < t.rank(); ++axis) {
-        const auto it = cuts.find({layer.weights, axis});
-        if (it == cuts.end()) continue;
-        if (s.keep.empty()) s.keep.assign(static_cast<size_t>(layer.size()), 1);
-        int64_t inner = 1;
-        for (int a = axis + 1; a < t.rank(); ++a) inner *= t.dim(a);
-        size_t at = 0;
-        layer.place.ForEach([&](int64_t element) {
-          const int64_t i = element / inner % t.dim(axis);
-          if (std::binary_search(it->second.begin(), it->second.end(), i)) s.keep[at] = 0;
-          ++at;
-        });
-      }
-      if (!s.keep.empty() || samples.count > 0) selected.push_back(std::move(s));
-    }
-    return selected;
-  }
-
   /// What leaves the weights that read the groups: only there the model without is another one.
   AxisCuts ReaderCuts(const Widths& w) const {
     AxisCuts cuts;
@@ -304,74 +256,16 @@ class ChannelPruner {
     return cuts;
   }
 
-  /// Layers in order of the graph, and `normalizations` (in order, too) between them.
-  Result<Graph> Fitted(std::span<const SelectedLayer> selected, const Samples& samples,
-                       std::span<const std::string> normalizations,
-                       std::vector<FittedLayer>& layers) const {
-    Graph masked = space_->work.Clone();
-    InOrderOptions in_order;
-    in_order.max_bytes = options_.max_bytes;
-    in_order.threads = options_.threads;
-    in_order.progress = options_.progress;
-    in_order.stop = options_.stop;
-    const std::vector<size_t> before = LayersBefore(space_->work, normalizations, selected);
-    size_t estimated = 0;
-    if (!normalizations.empty())
-      in_order.between = [&](size_t next, Graph& g) -> Status {
-        const size_t begin = estimated;
-        while (estimated < before.size() && before[estimated] <= next) ++estimated;
-        return EstimateStatistics(space_->work, g, normalizations.subspan(begin, estimated - begin),
-                                  samples, backend_, {options_.threads, options_.stop});
-      };
-    INFER_TRY(PruneLayersInOrder(
-        space_->work, masked, selected, samples, backend_, in_order,
-        [&](size_t i, const LayerResult& r) {
-          const PrunableWeights& l = selected[i].weights;
-          layers.push_back({l.layer, l.op, r.method, r.note, r.error, r.dense_error});
-        }));
-    return masked;
-  }
-
-  /// Layers behind a normalization make up for its old statistics as well as they can, so new ones
-  /// do not always help: the outputs decide.
-  Result<Graph> FittedWithStatistics(const Widths& w, const Samples& samples) {
-    const std::vector<SelectedLayer> selected = Masked(w, samples);
-    std::vector<FittedLayer> layers, layers_anew;
-    INFER_ASSIGN(Graph masked, Fitted(selected, samples, {}, layers));
-    const std::vector<std::string> names = EstimatedStatistics(space_->work);
-    report_.statistics = 0;
-    if (samples.count > 0 && !names.empty()) {
-      INFER_ASSIGN(Graph anew, Fitted(selected, samples, names, layers_anew));
-      INFER_ASSIGN(const bool nearer, IsNearer(anew, masked, samples));
-      if (nearer) {
-        masked = std::move(anew);
-        layers = std::move(layers_anew);
-        report_.statistics = static_cast<int64_t>(names.size());
-      }
-    }
-    report_.layers = std::move(layers);
-    return masked;
-  }
-
-  Result<bool> IsNearer(const Graph& a, const Graph& b, const Samples& samples) const {
-    HeldOut::Options o;
-    o.threads = options_.threads;
-    o.stop = options_.stop;
-    const Samples judges = samples.count < kHoldOutSamplesFrom ? samples : JudgePart(samples);
-    INFER_ASSIGN(const HeldOut judge,
-                 HeldOut::Make(space_->work, EvenlySpaced(judges, kNearerSamples), backend_, o));
-    INFER_ASSIGN(const HeldOutError of_a, judge.Measure(a));
-    INFER_ASSIGN(const HeldOutError of_b, judge.Measure(b));
-    return of_a.noise < of_b.noise;
-  }
-
   Result<Graph> Pruned(const Widths& w, const Samples& samples) {
-    INFER_ASSIGN(const Graph masked, FittedWithStatistics(w, samples));
-    INFER_ASSIGN(const AxisCuts cuts, CutsIn(masked, w));
-    INFER_ASSIGN(Graph out, Shrink(masked, cuts));
+    INFER_ASSIGN(FittedChannels fitted, FitLayers(space_->work, space_->layers, ReaderCuts(w),
+                                                  samples, backend_, options_));
+    INFER_ASSIGN(const AxisCuts cuts, CutsIn(fitted.graph, w));
+    INFER_ASSIGN(Graph out, Shrink(fitted.graph, cuts));
     INFER_TRY(
-        CheckSame(masked, out, samples, backend_, options_.threads,
+        CheckSame(fitted.graph, out, samples, backend_, options_.threads,
                   "the model without its channels differs from the one in which they are zero"));
+    report_.layers = std::move(fitted.layers);
+    report_.statistics = fitted.statistics;
     return out;
   }
 

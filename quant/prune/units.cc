@@ -17,7 +17,8 @@ std::string_view WhyMixed(const Node& n) {
   if (!n.subgraphs().empty()) return "hands it to a subgraph";
   if (n.Is(Trait::kReduction)) return "makes one number of the whole axis";
   if (n.Is(Trait::kSoftmax)) return "shares out one over the axis";
-  if (n.Is(Trait::kNormalization)) return "normalizes over the axis";
+  if (n.Is(Trait::kNormalization))
+    return "normalizes over the axis: without channels its statistics are others";
   if (n.Is(Trait::kRecurrent)) return "mixes the axis in every step";
   if (n.Is(Trait::kView)) return "cuts the axis in other places";
   return "mixes the axis, or tells nothing of it";

@@ -18,6 +18,7 @@ namespace infer {
 namespace {
 
 constexpr int64_t kHeldOutEvery = 8, kPoints = 10, kMostHeldOut = 256;
+constexpr double kUsualSize = 0.1;  // root mean square of a constant that moves by the rate itself
 /// A setback is a held-out loss so many times the best before; the learning rate then falls by the
 /// factor.
 constexpr double kSetback = 2, kSetbackFactor = 0.3;
@@ -35,12 +36,22 @@ double SecondsSince(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
+/// A factor of the learning rate, so that each constant moves by the same share of its numbers'
+/// size: with one rate for all, weights of 0.01 lose what they were while biases of 10 stand still.
+float PaceOf(std::span<const float> numbers) {
+  double squares = 0;
+  for (const float w : numbers) squares += static_cast<double>(w) * w;
+  const double size = std::sqrt(squares / static_cast<double>(numbers.size()));
+  return size > 0 ? static_cast<float>(size / kUsualSize) : 1.0f;
+}
+
 /// TrainableConstants; of those with zeros that are kept the others move.
 std::vector<TrainedConstant> Learnt(const Graph& model, bool keep_zeros) {
   std::vector<TrainedConstant> learnt;
   for (std::string& name : TrainableConstants(model)) {
     TrainedConstant c{std::move(name)};
     const auto numbers = model.FindValue(c.name)->constant()->data<float>();
+    c.pace = {PaceOf(numbers)};
     if (keep_zeros && std::find(numbers.begin(), numbers.end(), 0.0f) != numbers.end())
       for (const float w : numbers) c.keep.push_back(w != 0 ? 1 : 0);
     learnt.push_back(std::move(c));

@@ -36,14 +36,12 @@ class RandomNet {
   std::string Weights(const std::string& dims) {
     return Call("w", Cat("const f32[", dims, "] ~", 1 + random_.Below(1000)));
   }
-  std::string Ints(const std::string& values, int count) {
-    return Call("s", Cat("const i64[", count, "] {", values, "}"));
-  }
-  std::string Shape(std::initializer_list<int64_t> dims) {
+  std::string Places(std::initializer_list<int64_t> dims, const char* type) {
     std::string list;
     for (const int64_t d : dims) list += Cat(list.empty() ? "" : ", ", d);
-    return Ints(list, static_cast<int>(dims.size()));
+    return Call("s", Cat("const ", type, "[", dims.size(), "] {", list, "}"));
   }
+  std::string Shape(std::initializer_list<int64_t> dims) { return Places(dims, "i64"); }
   std::string Act(const std::string& x) {
     switch (random_.Below(7)) {
       case 0: return Call("a", Cat("Sigmoid(", x, ")"));
@@ -69,8 +67,13 @@ class RandomNet {
     return y;
   }
 
+  std::string EveryOther(const Image& x, int64_t first) {
+    return Call("l", Cat("Slice(", x.name, ", ", Shape({first}), ", ", Shape({x.c}), ", ",
+                         Shape({1}), ", ", Shape({2}), ")"));
+  }
+
   Image Block(const Image& x) {
-    const uint64_t kind = random_.Below(22);
+    const uint64_t kind = random_.Below(24);
     switch (kind) {
       case 0: ++kinds_["conv"]; return ConvAct(x, Pick({4, 6, 8, 12}), Pick({1, 3}));
       case 1: ++kinds_["depthwise"]; return ConvAct(x, x.c, 3, x.c);
@@ -106,8 +109,9 @@ class RandomNet {
         if (x.c < 6) break;
         ++kinds_["slice"];
         const int64_t from = 1, to = x.c - 2;
-        return {Call("l", Cat("Slice(", x.name, ", ", Shape({from}), ", ", Shape({to}), ", ",
-                              Shape({1}), ")")),
+        const char* type = random_.Below(2) == 0 ? "i32" : "i64";
+        return {Call("l", Cat("Slice(", x.name, ", ", Places({from}, type), ", ",
+                              Places({to}, type), ", ", Places({1}, type), ")")),
                 to - from, x.h, x.w};
       }
       case 7: {
@@ -158,7 +162,7 @@ class RandomNet {
                 x.c, 2 * x.h, 2 * x.w};
       }
       case 13:
-        if (x.c % 4 != 0 || x.h > 4) break;
+        if (x.c % 4 != 0 || x.h > 6) break;
         ++kinds_["depth_to_space"];
         return {Call("d", Cat("DepthToSpace(", x.name, ") {blocksize=2, mode=\"",
                               random_.Below(2) == 0 ? "DCR" : "CRD", "\"}")),
@@ -212,6 +216,19 @@ class RandomNet {
         if (x.h > 6) break;
         return {Call("u", Cat("Pad(", x.name, ", ", Shape({0, 0, 1, 0, 0, 0, 0, 1}), ")")), x.c,
                 x.h + 1, x.w + 1};
+      case 21: {
+        ++kinds_["dropout"];  // nobody reads its mask
+        const std::string y = Fresh("d");
+        text_ += Cat("  ", y, ", ", y, "_mask = Dropout(", x.name, ")\n");
+        return {y, x.c, x.h, x.w};
+      }
+      case 22: {
+        if (x.c % 2 != 0) break;
+        ++kinds_["every_other"];  // a shuffle and its two halves, as simplification leaves them
+        const Image a = {EveryOther(x, 0), x.c / 2, x.h, x.w};
+        const Image b = ConvAct({EveryOther(x, 1), x.c / 2, x.h, x.w}, x.c / 2, 1);
+        return {Call("k", Cat("Concat(", a.name, ", ", b.name, ") {axis=1}")), x.c, x.h, x.w};
+      }
       default: {
         ++kinds_["same_weights"];  // read twice
         const std::string w = Weights(Cat(x.c, ",", x.c, ",1,1"));

@@ -113,6 +113,28 @@ TEST(FineTune, ComesNearTheGoldenModel) {
   EXPECT_FALSE(r->with_labels);
 }
 
+/// A layer times 16 and its reader over 16 are the same model, behind Relu as well.
+TEST(FineTune, TheSizeOfWeightsDoesNotMatter) {
+  constexpr std::string_view kPair = R"(graph g(x: f32[1,1,8,8]) -> (y) {
+    f = Flatten(x)  wa = const f32[64,16] ~1  ba = const f32[16] ~2  h = Gemm(f, wa, ba)
+    r = Relu(h)  wb = const f32[16,5] ~3  bb = const f32[5] ~4  y = Gemm(r, wb, bb) })";
+  const auto backend = MakeCpuBackend();
+  const Graph golden = Parsed(kPair);
+  const Graph damaged = Damaged(kPair);
+  Graph plain = damaged.Clone(), scaled = damaged.Clone();
+  for (const auto& [name, factor] : {std::pair{"wa", 16.0}, {"ba", 16.0}, {"wb", 1.0 / 16}}) {
+    Tensor t = scaled.FindValue(name)->constant()->Clone();
+    for (int64_t i = 0; i < t.num_elements(); ++i) t.Set(i, factor * t.At(i));
+    GraphEditor(scaled).SetConstant(scaled.FindValue(name), std::move(t));
+  }
+  const auto a = FineTune(plain, golden, Images(64), *backend, Few(60));
+  const auto b = FineTune(scaled, golden, Images(64), *backend, Few(60));
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_NEAR(b->loss_before, a->loss_before, 1e-4 * a->loss_before);
+  EXPECT_LT(a->loss_after, 0.8 * a->loss_before);
+  EXPECT_NEAR(b->loss_after, a->loss_after, 0.01 * a->loss_after);
+}
+
 TEST(FineTune, KeepsZeros) {
   const auto backend = MakeCpuBackend();
   const Graph golden = Parsed(kNet);
