@@ -78,6 +78,13 @@ TEST(Timing, FourRunsKeepToABudgetOfTwo) {
   SetLaneBudget(AvailableCores());
 }
 
+/// Every command has one: it waits for no tick.
+TEST(Timing, AGuardOfSignalsEndsAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 40; ++i) const SignalGuard guard;
+  EXPECT_LT(MsSince(start), 1000);
+}
+
 int64_t VoluntarySwitches() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
