@@ -57,7 +57,8 @@ Dims DimsOf(const Value& v, int64_t symbol = 3);
 /// infinity the same infinity.
 void ExpectClose(const Datum& got, const Datum& want, double tolerance, const std::string& what);
 
-/// The levels at which the backend makes different programs, up to 2: those that fuse nothing have one.
+/// The levels at which the backend makes different programs, up to 2: those that fuse nothing have
+/// one.
 std::vector<int> DifferentLevels();
 
 /// Compiles `text` at levels 0, 1 and 2 (on a backend that has them), runs it on `inputs`, and

@@ -64,7 +64,8 @@ constexpr int64_t kLengths[] = {1,   2,   3,   4,   5,    6,    7,    8,   9,   
                                 96,  97,  120, 128, 143,  169,  210,  256, 360, 400, 441,
                                 509, 512, 625, 729, 1000, 1024, 2048, 4093};
 
-/// A random line and its transform by the definition: n^2 steps, taken once for all instruction sets.
+/// A random line and its transform by the definition: n^2 steps, taken once for all instruction
+/// sets.
 struct KnownLine {
   Line line, transform;
 };
@@ -93,7 +94,8 @@ TEST_P(FourierOf, LinesSideBySide) {
       for (int64_t i = 0; i < n; ++i) {
         const int64_t at = i * 2 * loops.lanes + which * (loops.lanes - 1);
         x[static_cast<size_t>(at)] = known[which]->line[static_cast<size_t>(i)].real();
-        x[static_cast<size_t>(at + loops.lanes)] = known[which]->line[static_cast<size_t>(i)].imag();
+        x[static_cast<size_t>(at + loops.lanes)] =
+            known[which]->line[static_cast<size_t>(i)].imag();
       }
     const double* const y = fourier.Run(x.data(), work.data());
     for (int which = 0; which < 2; ++which) {

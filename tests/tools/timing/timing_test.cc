@@ -20,6 +20,7 @@
 #include "lib/support/readable.h"
 #include "tests/tools/programs.h"
 #include "tools/common/profile.h"
+#include "tools/common/signals.h"
 
 namespace infer {
 namespace {
