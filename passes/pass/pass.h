@@ -1,5 +1,7 @@
 #pragma once
 /// Pass: one whole-graph transformation. PassManager: runs them and trusts none.
+#include <memory>
+
 #include "passes/rewrite/driver.h"
 
 namespace infer {
@@ -28,17 +30,20 @@ class Pass {
 class RulePass : public Pass {
  public:
   RulePass(std::string name, std::vector<Rule> rules)
+      : RulePass(std::move(name), std::make_shared<const std::vector<Rule>>(std::move(rules))) {}
+  /// Rules that other passes have, too.
+  RulePass(std::string name, std::shared_ptr<const std::vector<Rule>> rules)
       : name_(std::move(name)), rules_(std::move(rules)) {}
   std::string name() const override { return name_; }
-  std::span<const Rule> rules() const { return rules_; }
+  std::span<const Rule> rules() const { return *rules_; }
   Result<bool> Run(Graph& g, PassContext& context) override {
-    INFER_ASSIGN(const int64_t fired, ApplyRules(g, rules_, context.rewrite, context.log));
+    INFER_ASSIGN(const int64_t fired, ApplyRules(g, *rules_, context.rewrite, context.log));
     return fired > 0;
   }
 
  private:
   std::string name_;
-  std::vector<Rule> rules_;
+  std::shared_ptr<const std::vector<Rule>> rules_;
 };
 
 struct PassRecord {

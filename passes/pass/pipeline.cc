@@ -23,7 +23,9 @@ std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
   passes.push_back(RemoveDeadCode());
   passes.push_back(ReadUnchangedStatesOutside());
   passes.push_back(FoldConstants());
-  passes.push_back(std::make_unique<RulePass>("simplify", SimplifyRules()));
+  // Half a dozen groups of a pipeline have them.
+  static const auto rules = std::make_shared<const std::vector<Rule>>(SimplifyRules());
+  passes.push_back(std::make_unique<RulePass>("simplify", rules));
   passes.push_back(MergeDuplicates());
   passes.push_back(ShareKnownExtents());
   return passes;
@@ -111,10 +113,11 @@ int64_t FoldingBudget(const GraphStatistics& before, const OptimizeOptions& opti
   return std::max(options.max_fold_growth_bytes, before.constant_bytes / 16);
 }
 
-Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
-  const auto start = std::chrono::steady_clock::now();
-  if (options.level < 0 || options.level > kMaxLevel)
-    return InvalidArgument(Cat("level ", options.level, " is not in 0..", kMaxLevel));
+/// Names that the options take are those of rules, and rules of the user have names of their own.
+Status CheckNames(const OptimizeOptions& options) {
+  if (options.extra_rules.empty() && options.only.empty() && options.disable.empty() &&
+      options.explain.empty())
+    return {};
   auto rules = AllRules();
   for (const Rule& extra : options.extra_rules) {
     const auto taken = [&](const ListedRule& r) { return r.rule.name == extra.name; };
@@ -124,6 +127,14 @@ Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
   }
   for (const auto* globs : {&options.only, &options.disable, &options.explain})
     INFER_TRY(CheckGlobs(*globs, rules));
+  return {};
+}
+
+Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (options.level < 0 || options.level > kMaxLevel)
+    return InvalidArgument(Cat("level ", options.level, " is not in 0..", kMaxLevel));
+  INFER_TRY(CheckNames(options));
 
   OptimizeReport report;
   report.before = StatisticsOf(g);

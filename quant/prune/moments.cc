@@ -13,15 +13,15 @@
 namespace infer {
 namespace {
 
-using MomentMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using MomentView = Eigen::Map<const MomentMatrix>;
+using SumMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using MomentView = Eigen::Map<const SumMatrix>;
 
 constexpr int64_t kMomentSegments = 8;  // of a sample's rows, where there are few samples
 
 /// Rows of one group.
 struct RowChunk {
   int64_t group = 0;
-  MomentMatrix rows;
+  SumMatrix rows;
 };
 
 /// The rows of `source` in `x`, the depth in the order of `plane`.
@@ -38,7 +38,7 @@ Status ReadRows(const RowSource& source, const WeightPlane& plane, const Tensor&
   });
 }
 
-void AddMomentRows(const MomentView& x, const MomentMatrix& y, LayerMoments& m) {
+void AddMomentRows(const MomentView& x, const SumMatrix& y, LayerMoments& m) {
   const int64_t d = x.cols(), r = y.cols();
   m.rows += x.rows();
   const auto add = [](const Eigen::RowVectorXf& from, std::vector<double>& to) {
@@ -49,7 +49,7 @@ void AddMomentRows(const MomentView& x, const MomentMatrix& y, LayerMoments& m) 
   if (m.h.empty()) return;
   add(y.colwise().sum(), m.sum_y);
   m.energy += y.cast<double>().squaredNorm();
-  Eigen::Map<MomentMatrix> h(m.h.data(), d, d), c(m.c.data(), d, r);
+  Eigen::Map<SumMatrix> h(m.h.data(), d, d), c(m.c.data(), d, r);
   AddProduct<float>(1, ViewOf(x).transposed(), ViewOf(x), MutableViewOf(h), Part::kLower);
   AddProduct<float>(1, ViewOf(x).transposed(), ViewOf(y), MutableViewOf(c));
 }
@@ -83,7 +83,7 @@ class MomentsSink {
     if (!now.empty() && now.size() != x.size())
       return Internal("the pruned model has other rows than the dense one");
     for (size_t i = 0; i < x.size(); ++i) {
-      MomentMatrix y;
+      SumMatrix y;
       if (!request_.squares_only) {
         const MomentView w(request_.dense.data() + x[i].group * plane.rows * plane.depth(),
                            plane.rows, plane.depth());
@@ -99,19 +99,19 @@ class MomentsSink {
       for (LayerMoments& m : *part) {
         if (m.h.empty()) continue;
         const auto d = static_cast<int64_t>(m.squares.size());
-        Eigen::Map<MomentMatrix> h(m.h.data(), d, d);
+        Eigen::Map<SumMatrix> h(m.h.data(), d, d);
         h.triangularView<Eigen::StrictlyUpper>() = h.transpose();
       }
     return std::move(pair_);
   }
 
  private:
-  void AddSplit(const RowChunk& chunk, const MomentMatrix& y, int64_t run) {
+  void AddSplit(const RowChunk& chunk, const SumMatrix& y, int64_t run) {
     const int64_t count = chunk.rows.rows(), d = chunk.rows.cols();
     const auto add = [&](int64_t begin, int64_t end, bool held_out) {
       auto& part = held_out ? pair_.held_out : pair_.fit;
       AddMomentRows(MomentView(chunk.rows.data() + begin * d, end - begin, d),
-                    y.rows() > 0 ? MomentMatrix(y.middleRows(begin, end - begin)) : y,
+                    y.rows() > 0 ? SumMatrix(y.middleRows(begin, end - begin)) : y,
                     part[static_cast<size_t>(chunk.group)]);
     };
     if (by_sample_ || count < kMomentSegments) return add(0, count, IsHeldOutSample(run));

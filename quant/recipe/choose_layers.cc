@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPruneRounds = 3;
 /// Candidates whose times the table says are as near as this are the same: the smaller file wins.
-constexpr double kSameTime = 0.02;
+constexpr double kSameTimeShare = 0.02;
 /// What was chosen by the table looks better by it than it is: such candidates must be this share
 /// of FP32's time. The table is off by about 15 % in one model of ten.
 constexpr double kSureOfPaying = 0.85, kSureOfAccurate = 0.95;
@@ -182,7 +182,7 @@ class LayerChooser {
       if (!a.told.holds) return a.error.worst < b.error.worst;
       if (!options_.weigh) return a.told.int8_layers > b.told.int8_layers;
       const double ratio = SureUs(a) / SureUs(b);
-      if (ratio < 1 - kSameTime || ratio > 1 + kSameTime) return ratio < 1;
+      if (ratio < 1 - kSameTimeShare || ratio > 1 + kSameTimeShare) return ratio < 1;
       return a.told.cost.bytes < b.told.cost.bytes;
     };
     size_t best = 0;
@@ -204,7 +204,7 @@ class LayerChooser {
     c.store = std::move(tried_[at].store);
     c.error = std::move(tried_[at].error);
     c.reached = tried_[at].told.holds;
-    c.pays = !options_.weigh || sure_us <= options_.fused.us * (1 + kSameTime);
+    c.pays = !options_.weigh || sure_us <= options_.fused.us * (1 + kSameTimeShare);
     return c;
   }
 

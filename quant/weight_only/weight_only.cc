@@ -18,7 +18,7 @@ namespace infer {
 namespace {
 
 /// The node's, or its first result's.
-std::string NameOf(const Node& n) {
+std::string LayerNameOf(const Node& n) {
   if (!n.name().empty()) return n.name();
   for (const Value* v : n.outputs())
     if (v) return v->name();
@@ -47,7 +47,7 @@ class WeightQuantizer {
   Result<QuantizeReport> Run() {
     for (const WeightReader& r : plan_.readers) {
       QuantizedLayer layer;
-      layer.name = NameOf(*r.node);
+      layer.name = LayerNameOf(*r.node);
       layer.op = std::string(r.node->op());
       layer.precision = "f32";
       layer.quantizable = true;

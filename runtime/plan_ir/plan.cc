@@ -57,12 +57,11 @@ void Relink(Plan& plan) {
       }
     // A control-flow or random node that nobody reads has no effect either: operators are pure.
     if (step.outputs.empty()) continue;
+    std::unordered_set<const Value*> taken;  // a step may have thousands of inputs
     for (const Node* n : step.nodes)
       for (const Value* v : n->inputs()) {
-        if (!v || made.count(v)) continue;
-        const int id = plan.id(v);
-        if (std::find(step.inputs.begin(), step.inputs.end(), id) == step.inputs.end())
-          step.inputs.push_back(id);
+        if (!v || made.count(v) || !taken.insert(v).second) continue;
+        step.inputs.push_back(plan.id(v));
         read.insert(v);
       }
     for (int id : step.inputs)

@@ -1,5 +1,5 @@
 /// conformance DIR... [--backend reference|cpu|vulkan] [--level N] [--json FILE] [--filter GLOB]
-///             [--skips FILE] [--min-passed N[,N...]] [--allow-missing]
+///             [--every N] [--skips FILE] [--min-passed N[,N...]] [--allow-missing]
 ///             [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]
 /// Runs ONNX backend test cases and prints a table per operator. A case that fails, crashes, hangs
 /// or names an operator that we lack counts as failed; only what the skip list names is left out.
@@ -32,6 +32,7 @@ struct Arguments {
   RunSettings run;
   std::vector<int64_t> min_passed;  // of each folder; empty: none may fail
   bool allow_missing = false;
+  int64_t every = 1;  // only each n-th case of a folder
 };
 
 Result<int64_t> Number(const std::string& option, const std::string& text) {
@@ -49,6 +50,9 @@ Status Set(Arguments& a, const std::string& option, const std::string& value) {
     a.json = value;
   } else if (option == "--filter") {
     a.filter = value;
+  } else if (option == "--every") {
+    INFER_ASSIGN(a.every, Number(option, value));
+    if (a.every < 1) return InvalidArgument("--every: a number from 1");
   } else if (option == "--skips") {
     a.skips = value;
   } else if (option == "--write") {
@@ -205,7 +209,9 @@ class Report {
 int64_t RunFolder(const std::vector<Case>& cases, const std::vector<Skip>& skips,
                   const OpRegistry& ops, const Arguments& args, Report& report) {
   const int64_t before = report.total().passed;
+  int64_t number = 0;
   for (const Case& c : cases) {
+    if (number++ % args.every != 0) continue;
     if (!GlobMatch(args.filter, c.name)) continue;
     const auto skip = std::find_if(skips.begin(), skips.end(),
                                    [&](const Skip& s) { return Applies(s, c, args.run.backend); });
@@ -266,7 +272,7 @@ int main(int argc, char** argv) {
   std::fprintf(
       stderr,
       "%s\nusage: conformance DIR... [--backend reference|cpu|vulkan] [--level N] [--json FILE]\n"
-      "  [--filter GLOB] [--skips FILE] [--min-passed N[,N...]] [--allow-missing]\n"
+      "  [--filter GLOB] [--every N] [--skips FILE] [--min-passed N[,N...]] [--allow-missing]\n"
       "  [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]\n"
       "  [--export-only]\n",
       args.status().message().c_str());

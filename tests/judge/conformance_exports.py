@@ -1,7 +1,7 @@
 """ONNX Runtime on our exports of ONNX's backend test cases, optimizations off.
 
 usage: conformance_exports.py CONFORMANCE [--filter GLOB] [--opset N] [--all OP,...] [--keep DIR]
-                              [--json FILE] [FOLDER...]
+                              [--json FILE] [--every N] [FOLDER...]
 
 CONFORMANCE is the program of tests/conformance. It exports every case of the folders (by default
 libonnx-testdata and $INFER_TEST_DATA/conformance) twice: as imported, and after all rewrites of
@@ -10,7 +10,8 @@ atol 1e-7, as ONNX's own runner), it must do so from both exports; where it cann
 but an export at a later opset, it must not compute other values from that; and what onnx.checker
 accepts before it must accept after. --opset N: the exports are at this opset, where it can express
 them. --all: of every case with one of these operators, both exports must be there and ONNX Runtime
-compute the stored outputs from them, whatever it makes of the original. Exit 1 when one of these does not hold; 77 (a skip) without
+compute the stored outputs from them, whatever it makes of the original. --every N: only each N-th
+case of a folder. Exit 1 when one of these does not hold; 77 (a skip) without
 cases, onnx, onnxruntime or numpy.
 
 ONNX Runtime runs in a process of its own, which is started again after a crash or a hang: that is
@@ -63,7 +64,7 @@ def export(args, folder, rewrites, into):
     """The cases of CONFORMANCE's report by name; None where the folder has none."""
     os.makedirs(into, exist_ok=True)
     report = into + ".json"
-    code, error = judging.run_quietly([args.conformance, folder, "--filter", args.filter,
+    code, error = judging.run_quietly([args.conformance, folder, "--filter", args.filter, "--every", str(args.every),
                                        "--rewrites", rewrites, "--opset", args.opset, "--write",
                                        into, "--json", report, "--allow-missing", "--export-only"])
     if code == 77:
@@ -183,6 +184,7 @@ def main():
     parser.add_argument("--all", type=lambda names: set(names.split(",")), default=set())
     parser.add_argument("--keep", help="where exported models go and stay")
     parser.add_argument("--json")
+    parser.add_argument("--every", type=int, default=1)
     args = parser.parse_args()
     data = os.environ.get("INFER_TEST_DATA")
     folders = args.folders or ["/usr/share/libonnx-testdata/data"] + (

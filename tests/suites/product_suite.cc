@@ -68,7 +68,7 @@ TEST(Product, IntegerSumsBeyond32Bits) {
       GraphEditor(*g).SetConstant(g->FindValue("w"), w);
       const auto want = Evaluate(*g, std::vector<Datum>{x});
       ASSERT_TRUE(want.ok()) << want.status().message();
-      for (int level : {0, 1, 2}) {
+      for (const int level : DifferentLevels()) {
         auto program = BackendUnderTest().Compile(*g, {.level = level});
         ASSERT_TRUE(program.ok()) << program.status().message();
         const auto got = RunOnce(**program, std::vector<Datum>{x});

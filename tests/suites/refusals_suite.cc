@@ -21,7 +21,7 @@ TEST(Refusals, GemmWithABiasOfThreeAxes) {
                                        Tensor::Zeros(DType::kF32, dims)};
     const auto want = Evaluate(*g, inputs);
     EXPECT_EQ(want.ok(), dims.size() == 1);
-    for (const int level : {0, 1, 2}) {
+    for (const int level : DifferentLevels()) {
       const auto program = BackendUnderTest().Compile(*g, {.level = level});
       ASSERT_TRUE(program.ok()) << program.status().message();
       EXPECT_EQ(RunOnce(**program, inputs).status().code(), want.status().code())
@@ -110,7 +110,7 @@ TEST(Refusals, ReshapeToExtentsThatAreDeduced) {
     y = Reshape(x, all) })",
                       SuiteOps());
   ASSERT_TRUE(g.ok()) << g.status().message();
-  for (const int level : {0, 1, 2}) {
+  for (const int level : DifferentLevels()) {
     const auto program = BackendUnderTest().Compile(*g, {.level = level});
     ASSERT_TRUE(program.ok()) << program.status().message();
     for (const int64_t first : {2, -1, 3, -2, 0, 1 << 20}) {

@@ -88,6 +88,10 @@ void ExpectClose(const Datum& got, const Datum& want, double tolerance, const st
   }
 }
 
+std::vector<int> DifferentLevels() {
+  return BackendUnderTest().name() == "cpu" ? std::vector<int>{0, 1, 2} : std::vector<int>{2};
+}
+
 std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>& inputs,
                                  double tolerance) {
   auto g = ParseGraph(text, SuiteOps());
@@ -101,9 +105,7 @@ std::vector<StepInfo> CheckGraph(const Graph& g, const std::vector<Datum>& input
   EXPECT_TRUE(want.ok()) << want.status().message() << "\n" << text;
   if (!want.ok()) return {};
   std::vector<StepInfo> steps;
-  // The others fuse nothing: every level is the same program.
-  const bool has_levels = BackendUnderTest().name() == "cpu";
-  for (int level = has_levels ? 0 : 2; level <= 2; ++level) {
+  for (const int level : DifferentLevels()) {
     auto program = BackendUnderTest().Compile(g, {.level = level});
     EXPECT_TRUE(program.ok()) << program.status().message() << "\n" << text;
     if (!program.ok()) return {};

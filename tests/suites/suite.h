@@ -57,6 +57,10 @@ Dims DimsOf(const Value& v, int64_t symbol = 3);
 /// infinity the same infinity.
 void ExpectClose(const Datum& got, const Datum& want, double tolerance, const std::string& what);
 
+/// The levels at which the backend makes different programs, up to 2: those that fuse nothing have
+/// one.
+std::vector<int> DifferentLevels();
+
 /// Compiles `text` at levels 0, 1 and 2 (on a backend that has them), runs it on `inputs`, and
 /// compares with Evaluate(). Returns the steps of the last level.
 std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>& inputs,

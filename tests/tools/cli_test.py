@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -518,8 +519,9 @@ class Cli(CliTestCase):
         self.assertRegex(text, r"(?m)^roofline: [0-9.]+ % of peak")
         self.assertIn("x unprofiled", text)
 
-    def threads_of(self, *command, codes=(0,)):
-        """The most threads that the command has at a time, and the processors that they may use; it exits with one of `codes`."""
+    def threads_of(self, *command, codes=(0,), until=None):
+        """The most threads that the command has at a time, and the processors that they may use; it exits with one of `codes`,
+        or is interrupted once `until` takes the processors."""
         process = subprocess.Popen([str(BIN / command[0]), *map(str, command[1:])],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         most, masks = 0, set()
@@ -532,8 +534,12 @@ class Cli(CliTestCase):
                 continue  # a thread has ended
             most = max(most, len(seen))
             masks.update(seen)
+            if until and until(masks):
+                process.send_signal(signal.SIGINT)
+                process.wait(timeout=300)
+                break
             time.sleep(0.001)
-        self.assertIn(process.returncode, codes, command)
+        self.assertIn(process.returncode, (*codes, 130) if until else codes, command)
         return most, masks
 
     def test_threads(self):
@@ -554,21 +560,24 @@ class Cli(CliTestCase):
         for name, command in commands.items():
             # INT8 of so small a model may be measured slower than FP32, which is a failure (1).
             codes = (0, 1) if name == "quantize" else (0,)
-            self.assertEqual(self.threads_of(*command, "--threads", 1, codes=codes)[0], 2, name)
+            for _ in range(100):  # a command may have ended before anybody looked
+                most = self.threads_of(*command, "--threads", 1, codes=codes)[0]
+                if most >= 2:
+                    break
+            self.assertEqual(most, 2, name)
         # A sanitizer may have a thread of its own.
         if not os.environ.get("INFER_SANITIZED"):
             self.assertLessEqual(self.threads_of(*commands["bench"], "--threads", 2)[0], 3)
 
     def test_pinning(self):
-        command = ["infer-bench", "run", MODEL, "--min-time", 0.5, "--set", "batch=16", "--pin",
-                   "--threads"]
-        _, masks = self.threads_of(*command, 1)
-        self.assertTrue(any(mask.isdigit() for mask in masks), masks)
-        _, unpinned = self.threads_of(*(c for c in command if c != "--pin"), 1)
+        command = ["infer-bench", "run", self.small(), "--set", "batch=16", "--threads"]
+        pinned = lambda masks: sum(mask.isdigit() for mask in masks)
+        # It runs until the processors have been seen, however late that is.
+        for threads in range(1, 1 + min(2, len(os.sched_getaffinity(0)))):
+            _, masks = self.threads_of(*command, threads, "--pin", "--min-time", 120, until=lambda m: pinned(m) >= threads)
+            self.assertEqual(pinned(masks), threads, masks)
+        _, unpinned = self.threads_of(*command, 1, "--min-time", 0.1)
         self.assertEqual(len(unpinned), 1, unpinned)
-        if len(os.sched_getaffinity(0)) > 1:
-            _, masks = self.threads_of(*command, 2)
-            self.assertEqual(sum(mask.isdigit() for mask in masks), 2, masks)
         self.expect(2, "infer-bench", "run", MODEL, "--pin", "--threads", 4096)
 
     def test_open_extents(self):
@@ -820,14 +829,14 @@ class Cli(CliTestCase):
                  (["--min-sqnr", "20"], 0), (["--min-sqnr", "90"], 1),
                  (["--min-agreement", "80%"], 0), (["--max-drop", "5%"], 0)]
         commands = [["compare", MODEL, good, *EVAL], ["eval", good, "--golden", MODEL, *EVAL]]
-        sanitized = bool(os.environ.get("INFER_SANITIZED"))  # three seconds a command: there the commands take turns
+        sanitized = bool(os.environ.get("INFER_SANITIZED"))  # three seconds a command
         for turn, (gate, code) in enumerate(gates[2:4] if sanitized else gates):
-            for args in commands[turn % 2:][:1] if sanitized else commands:
-                report = self.report(code, "infer-opt", *args, *gate)
-                self.assertEqual(report["passed"], code == 0, gate)
-                self.assertEqual(report["gates"][0]["name"], gate[0].lstrip("-"))
-                blamed = code == 1 and gate[0] == "--min-sqnr"
-                self.assertEqual(len(report.get("guilty", [])), 3 if blamed else 0, gate)
+            # The commands take turns: of each kind of gate one meets a figure that passes, the other one that fails.
+            report = self.report(code, "infer-opt", *commands[turn % 2], *gate)
+            self.assertEqual(report["passed"], code == 0, gate)
+            self.assertEqual(report["gates"][0]["name"], gate[0].lstrip("-"))
+            blamed = code == 1 and gate[0] == "--min-sqnr"
+            self.assertEqual(len(report.get("guilty", [])), 3 if blamed else 0, gate)
         # 60 of 60 samples do not show 99.9 %: the interval begins at 94 %.
         args = ["compare", MODEL, good, *EVAL, "--min-agreement", "99.9%"]
         gate = self.report(6, "infer-opt", *args)["gates"][0]
@@ -1106,7 +1115,7 @@ class Cli(CliTestCase):
         self.assertEqual(done.returncode, 5, done.stderr)
 
     def test_interrupt_is_130_with_a_valid_report(self):
-        self.interrupted("infer-bench", "run", MODEL, "--set", "batch=1", "--min-time", 60, after=2, within=10)
+        self.interrupted("infer-bench", "run", MODEL, "--set", "batch=1", "--min-time", 60, after=2, within=50)
 
     def test_nothing_but_json_on_stdout(self):
         done = self.expect(0, "infer-opt", "ops", "Identity", "--json", "-")

@@ -22,6 +22,7 @@ BIN = pathlib.Path(os.environ["INFER_BIN"])
 DEMO = pathlib.Path(os.environ["INFER_SOURCE"]) / "datasets/demo"
 MODEL = str(DEMO / "digits.onnx")
 PREPROCESS = "resize=32,interp=nearest,scale=1/255,layout=nchw"
+SANITIZED = os.environ.get("INFER_SANITIZED")
 F32 = struct.Struct("<f").pack
 X, Y = value_info("x"), value_info("y")
 READERS = [("inspect",), ("run",), ("fuse", "-o", "out.onnx", "--no-verify"),
@@ -123,13 +124,17 @@ class Hostile(unittest.TestCase):
         folder = self.dir / "m"
         folder.mkdir()
         (folder / "data").write_bytes(b"1234")
-        for name, data in HOSTILE.items():
+        for number, (name, data) in enumerate(HOSTILE.items()):
             (folder / f"{name}.onnx").write_bytes(data)
-            for command, *rest in READERS:
+            # All read a model by the same code; a process takes a tenth of a second under sanitizers: there two of five, in turn.
+            readers = [READERS[(number + k) % len(READERS)] for k in range(2 if SANITIZED else len(READERS))]
+            for command, *rest in readers:
                 with self.subTest(model=name, command=command):
                     done = self.expect(3, "infer-opt", command, folder / f"{name}.onnx", *rest)
                     self.assertIn(name, done.stderr)
                     self.assertFalse((self.dir / "out.onnx").exists())
+            if SANITIZED and number % 3:
+                continue
             with self.subTest(model=name, command="bench"):
                 self.expect(3, "infer-bench", "run", folder / f"{name}.onnx")
 
@@ -144,7 +149,7 @@ class Hostile(unittest.TestCase):
 
     def test_large_graphs_do_not_recurse(self):
         # A stack of 8 MiB would not hold one frame per node; sanitizers make frames larger.
-        n = 20_000 if os.environ.get("INFER_SANITIZED") else 50_000
+        n = 20_000 if SANITIZED else 50_000
         names = ["x"] + [f"v{i}" for i in range(n - 1)] + ["y"]
         chain = self.write("chain.onnx", model([relu(a, b) for a, b in zip(names, names[1:])], [X], [Y]))
         self.expect(0, "infer-opt", "inspect", chain)

@@ -10,6 +10,7 @@ import subprocess
 import time
 import unittest
 
+import small_model
 from onnx_wire import INT64, graph, graph_attribute, model, node, tensor, value_info
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, CliTestCase, run
 
@@ -79,9 +80,8 @@ class Limits(CliTestCase):
 
     def test_names_that_are_no_utf8(self):
         """In the request of a cold start, in search logs and policies."""
-        raw = pathlib.Path(MODEL).read_bytes()
-        path = self.put("names.onnx", raw.replace(b"image", b"im\xffge").replace(b"Conv_output_0", b"C\xffnv_output_0")
-                        .replace(b"/body.1.0/C\xff", b"/body.1.0/C\xfe"))
+        raw = small_model.small_model(side=32)
+        path = self.put("names.onnx", raw.replace(b"image", b"im\xffge").replace(b"stem", b"l\xff01").replace(b"wide", b"l\xfe01"))
         self.expect(0, "infer-opt", "inspect", path, "--json", self.dir / "inspect.json")
         self.expect(0, "infer-bench", "run", path, "--cold", 1, "--min-time", "0.01", "--max-warmup", "0.1", "--json",
                     self.dir / "run.json")

@@ -52,7 +52,7 @@ class ToolTestCase(unittest.TestCase):
         self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def interrupted(self, tool, *args, after, within=20):
+    def interrupted(self, tool, *args, after, within=60):
         """The report and stdout of a tool that got SIGINT: it ends with 130 in `within` seconds, and the report is valid.
         The signal comes after `after` seconds, without those in which other load kept the tool from a processor."""
         path = self.dir / "partial.json"

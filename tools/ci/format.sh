@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 mapfile -t files < <(git ls-files '*.h' '*.hpp' '*.cc')
-bad=$(clang-format-16 --dry-run "${files[@]}" 2>&1 | grep -oE '^[^:]+:[0-9]+' | sort -u || true)
+bad=$(printf '%s\0' "${files[@]}" | xargs -0 -n 100 -P "$(nproc)" clang-format-16 --dry-run 2>&1 | grep -oE '^[^:]+:[0-9]+' | sort -u || true)
 if [ -n "$bad" ]; then
   printf 'not formatted:\n%s\n' "$bad"
   exit 1

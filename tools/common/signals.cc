@@ -37,10 +37,16 @@ void SayTimedOut() {
   if (n > 0) (void)!::write(STDERR_FILENO, text, static_cast<size_t>(n));
 }
 
+/// Wakes the waiting thread. Nobody else gets it, and who does not wait for it ignores it.
+constexpr int kWake = SIGURG;
+constexpr timespec kTick{0, 50'000'000};
+
 /// Gives the command the time that it has to end by itself; then ends the process.
 void EndUnlessEnded(const std::stop_token& ended, int code) {
-  for (int i = 0; i < 16 && !ended.stop_requested(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  sigset_t wake;
+  sigemptyset(&wake);
+  sigaddset(&wake, kWake);
+  for (int i = 0; i < 16 && !ended.stop_requested(); ++i) sigtimedwait(&wake, nullptr, &kTick);
   if (ended.stop_requested()) return;
   {
     const std::scoped_lock lock(g_last_words_lock);
@@ -85,10 +91,13 @@ SignalGuard::SignalGuard() {
   sigemptyset(&set);
   for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, s);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  sigaddset(&set, kWake);
   waiter_ = std::jthread([this, set](const std::stop_token& ended) {
+    // Blocked before the first look at `ended`: a wake-up behind that look stays pending.
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
     while (!ended.stop_requested()) {
-      const timespec tick{0, 50'000'000};
-      const int n = sigtimedwait(&set, nullptr, &tick);
+      const int caught = sigtimedwait(&set, nullptr, &kTick);
+      const int n = caught == kWake ? 0 : caught;
       if (n <= 0 && !DeadlinePassed()) continue;
       if (n > 0)
         g_signal.store(n);
@@ -102,6 +111,7 @@ SignalGuard::SignalGuard() {
 
 SignalGuard::~SignalGuard() {
   waiter_.request_stop();
+  pthread_kill(waiter_.native_handle(), kWake);  // every command would end a tick later
   waiter_.join();
 }
 

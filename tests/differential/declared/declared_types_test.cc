@@ -2,6 +2,8 @@
 /// was given: whatever is derived from m, a fused model gives the numbers of the model as it came.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "lib/ir/text.h"
 #include "lib/onnx/import.h"
 #include "lib/ops/registry.h"
@@ -110,9 +112,12 @@ onnx::ModelProto Declared(const Graph& g, std::span<const Datum> inputs, const D
 }
 
 TEST(DeclaredTypes, NothingIsDerivedFromALie) {
-  int agreed = 0;
+  // Under sanitizers each producer meets every other reader, each reader every other producer.
+  const bool sanitized = std::getenv("INFER_SANITIZED") != nullptr;
+  int agreed = 0, met = 0;
   for (const Producer& p : kProducers)
     for (const char* reader : kReaders) {
+      if (sanitized && met++ % 2 == 1) continue;
       const std::string text =
           Cat("graph g(x: ", p.input, ") -> (y) { ", p.nodes, " ", reader, " }");
       const auto g = ParseGraph(text, Ops());
@@ -125,7 +130,7 @@ TEST(DeclaredTypes, NothingIsDerivedFromALie) {
       EXPECT_LE(v.kind, Verdict::kRefused) << v.what << "\n" << text;
       agreed += v.kind == Verdict::kAgree;
     }
-  EXPECT_GT(agreed, 150);  // most are no bad models
+  EXPECT_GT(agreed, sanitized ? 75 : 150);  // most are no bad models
 }
 
 /// Extents that hang on what the run computes are known from the file alone; a run compares them.

@@ -307,13 +307,14 @@ TEST(Memory, OnThreadsEveryRequestEnds) {
   }
   // Destroyed while a loader is at work: that is waited for.
   std::latch began(1);
-  std::atomic<bool> left{false};
+  std::atomic<bool> told{false}, left{false};
   {
     const auto engine = *Engine::Make({.threads = 1});
     ASSERT_TRUE(engine
                     ->Register("slow",
                                [&]() -> Result<ModelSource> {
                                  began.count_down();
+                                 told.wait(false);  // then the engine's end has begun
                                  std::this_thread::sleep_for(std::chrono::milliseconds(30));
                                  left = true;
                                  return SourceOf(kRowsModel);
@@ -322,6 +323,8 @@ TEST(Memory, OnThreadsEveryRequestEnds) {
     engine->Submit({.model = "slow", .inputs = {Filled(1)}}, [&](Outcome o) {
       EXPECT_EQ(o.end, State::kCancelled);
       ++ended;
+      told = true;
+      told.notify_all();
     });
     began.wait();
   }

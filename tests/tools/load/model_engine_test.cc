@@ -72,12 +72,12 @@ TEST(ModelEngine, LanesWorkSideBySide) {
   const auto engine = *ModelEngine::Make(program, {}, 1, 3, {});
   EXPECT_EQ(program->runs, 3);  // each lane once
   program->together = 3;
-  const LoadResult r = *Drive(*engine, {.concurrency = 5, .duration_s = 0.05});
+  const LoadResult r = *Drive(*engine, {.concurrency = 5, .duration_s = 0.05, .min_queries = 50});
   EXPECT_EQ(program->most, 3);
   EXPECT_EQ(r.answered, r.issued);
   EXPECT_EQ(program->runs, 3 + r.issued);
   EXPECT_GE(r.service.min(), 2);
-  EXPECT_EQ(r.queue_max, 2);
+  EXPECT_LE(r.queue_max, 2);  // 2 unless the thread that submits was kept from a processor
 }
 
 TEST(ModelEngine, AQueryOfManySamplesIsSpread) {

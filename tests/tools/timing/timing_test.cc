@@ -20,6 +20,7 @@
 #include "lib/support/readable.h"
 #include "tests/tools/programs.h"
 #include "tools/common/profile.h"
+#include "tools/common/signals.h"
 
 namespace infer {
 namespace {
@@ -76,6 +77,13 @@ TEST(Timing, FourRunsKeepToABudgetOfTwo) {
   EXPECT_GT(all, 20);
   EXPECT_LE(above, all / 10);
   SetLaneBudget(AvailableCores());
+}
+
+/// Every command has one: it waits for no tick.
+TEST(Timing, AGuardOfSignalsEndsAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 40; ++i) const SignalGuard guard;
+  EXPECT_LT(MsSince(start), 1000);
 }
 
 int64_t VoluntarySwitches() {
