@@ -117,6 +117,10 @@ TEST(Folds, AxesThatLieApart) {
         Tensor x = Large("f32", dims);
         if (op == "ReduceLogSum")
           for (int64_t i = 0; i < x.num_elements(); ++i) x.Set(i, std::abs(x.At(i)) + 0.1);
+        // A product that leaves the range of f32 on its way hangs on the order of its factors.
+        if (op == "ReduceProd")
+          for (int64_t i = 0; i < x.num_elements(); ++i)
+            x.Set(i, std::copysign(1 + 1e-3 * std::fmod(std::abs(x.At(i)), 1), x.At(i)));
         ExpectKernel(CheckGraph(text, std::vector<Datum>{x}, 1e-6), "own:");
         x.Set(1, NAN);
         x.Set(x.num_elements() - 1, -INFINITY);
