@@ -117,12 +117,14 @@ class GatherElementsLaunch final : public Launch {
   int data = 0, y = 0;
   int64_t width = 0;
   Status Run(std::byte* const* args, LaunchState*) const override {
-    std::atomic<bool> good = true;
+    // Of an axis without elements nothing may be read, whatever the index.
+    std::atomic<bool> good = places.extent > 0;
     const int64_t run = places.run;
-    ForRange(places.count / run, std::max<int64_t>(1, kElementGrain / run),
-             [&](int64_t begin, int64_t end) {
-               if (!Pick(args, begin * run, end * run)) good = false;
-             });
+    if (good)
+      ForRange(places.count / run, std::max<int64_t>(1, kElementGrain / run),
+               [&](int64_t begin, int64_t end) {
+                 if (!Pick(args, begin * run, end * run)) good = false;
+               });
     if (good) return {};
     // Lanes cannot say which bad index is the first.
     return places.ForEach(args, 0, places.count, [](int64_t, int64_t, int64_t) {});
