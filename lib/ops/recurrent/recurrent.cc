@@ -32,11 +32,18 @@ Status CheckInput(const OpCall& call, size_t i, const std::vector<Dim>& want) {
                           ", wants ", Shape(want).ToString()));
 }
 
+/// A bound below 0 has no range to clip to.
+Status CheckClip(const OpCall& call) {
+  if (!call.HasAttr("clip") || call.Float("clip") >= 0) return {};
+  return InvalidModel(Cat("clip is ", call.Float("clip"), ", below 0"));
+}
+
 Status InferRecurrent(OpCall& call) {
   const std::string& direction = call.Str("direction");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     return InvalidModel(Cat("direction '", direction, "' is not known"));
   INFER_TRY(CheckActivations(call, CellOf(call.def().name)));
+  INFER_TRY(CheckClip(call));
   const Dim dirs(direction == "bidirectional" ? 2 : 1), gates(GatesOf(call.def().name));
   const bool batch_first = call.Int("layout") != 0;
   INFER_TRY(CheckInput(call, 0, {Dim(), Dim(), Dim()}));
@@ -101,6 +108,7 @@ Status InferQuantizedLstm(OpCall& call) {
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     return InvalidModel(Cat("direction '", direction, "' is not known"));
   INFER_TRY(CheckActivations(call, RecurrentCell::kLstm));
+  INFER_TRY(CheckClip(call));
   const Dim dirs(direction == "bidirectional" ? 2 : 1);
   INFER_TRY(CheckInput(call, 0, {Dim(), Dim(), Dim()}));
   INFER_TRY(CheckInput(call, 1, {dirs, Dim(), Dim()}));

@@ -210,6 +210,9 @@ TEST(Recurrent, WrongExtentsAreRefused) {
   EXPECT_FALSE(
       RunOp("LSTM", {}, {x, w, r, {}, Tensor::Of<int32_t>({1}, {3})}).status.ok());  // of 2 steps
   EXPECT_FALSE(RunOp("LSTM", {{"direction", std::string("both")}}, {x, w, r}).status.ok());
+  EXPECT_TRUE(RunOp("LSTM", {{"clip", 0.5f}}, {x, w, r}).status.ok());
+  EXPECT_FALSE(RunOp("LSTM", {{"clip", -1.f}}, {x, w, r}).status.ok());
+  EXPECT_FALSE(RunOp("LSTM", {{"clip", NAN}}, {x, w, r}).status.ok());
 }
 
 }  // namespace
