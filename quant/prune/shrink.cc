@@ -218,7 +218,8 @@ class Shrinker {
       for (const auto& [axis, kept] : axes) t = Selected(t, axis, kept);
       edit.SetConstant(g_.FindValue(v->name()), std::move(t));
     }
-    // What no cut names keeps its extents, but for results that nobody reads: a mask of Dropout.
+    // Values that no cut names keep their extents, but for results that nobody reads: a mask of
+    // Dropout.
     for (const auto& v : g_.values())
       if (!kept_.contains(v.get()) && v->producer() && v->type().is_tensor() &&
           v->shape().has_rank() && (v->is_output() || !v->uses().empty()))

@@ -19,7 +19,7 @@ namespace {
 constexpr int kTimedRounds = 7;
 constexpr uint64_t kMostFileBytes = 16 << 20;
 
-/// What any bytes are right for. An index must not point anywhere.
+/// Whether any bytes are right for it. An index must not point anywhere.
 bool MayBeRandom(const Operand& o) {
   return o.constant || o.dtype == DType::kF32 || o.dtype == DType::kU8 || o.dtype == DType::kI8;
 }

@@ -12,6 +12,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/element_type.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/move/indexed.h"
 #include "runtime/cpu/launch/launch.h"
@@ -45,19 +46,8 @@ constexpr std::pair<std::string_view, Meeting::Way> kWays[] = {{"none", Meeting:
 
 /// Of types that the loops do not know, and of bool, which adds by "or", nothing is combined.
 std::optional<simd::Element> CombinedElement(DType t) {
-  switch (t) {
-    case DType::kI8: return simd::Element::kI8;
-    case DType::kU8: return simd::Element::kU8;
-    case DType::kI16: return simd::Element::kI16;
-    case DType::kU16: return simd::Element::kU16;
-    case DType::kI32: return simd::Element::kI32;
-    case DType::kU32: return simd::Element::kU32;
-    case DType::kI64: return simd::Element::kI64;
-    case DType::kU64: return simd::Element::kU64;
-    case DType::kF32: return simd::Element::kF32;
-    case DType::kF64: return simd::Element::kF64;
-    default: return std::nullopt;
-  }
+  const bool combines = t != DType::kBool && t != DType::kF16 && t != DType::kBF16;
+  return combines ? ElementOf(t) : std::nullopt;
 }
 
 Result<Meeting> MeetingOf(const Node& n) {

@@ -7,6 +7,7 @@
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/step_results.h"
 #include "runtime/cpu/launch/launch.h"
 
 namespace infer {
@@ -159,16 +160,10 @@ std::string RefuseTopK(const StepCall& call) {
 
 std::unique_ptr<Kernel> MakeTopK(const StepCall& call) {
   const Node& node = call.main();
-  const auto result = [&](size_t o) {
-    const Value* v = node.output(o);
-    const auto& made = call.step.outputs;
-    const auto it = v ? std::find(made.begin(), made.end(), call.plan.id(v)) : made.end();
-    return it == made.end() ? -1 : static_cast<int>(it - made.begin());
-  };
   TopK like;
   like.x = call.operand(node.input(0));
-  like.values = result(0);
-  like.indices = result(1);
+  like.values = ResultOf(call, 0);
+  like.indices = ResultOf(call, 1);
   like.largest = node.Attr<int64_t>("largest") != 0;
   const DType type = ElementTypeOf(node.input(0));
   const int64_t axis = node.Attr<int64_t>("axis");

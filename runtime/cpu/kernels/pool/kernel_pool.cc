@@ -6,6 +6,7 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/common/step_results.h"
 #include "runtime/cpu/kernels/pool/plane_places.h"
 #include "runtime/cpu/kernels/pool/plane_pool.h"
 #include "runtime/cpu/launch/launch.h"
@@ -151,15 +152,9 @@ std::string RefusePlaces(const StepCall& call) {
 /// MaxPool whose second result, where the maxima stand, is wanted.
 std::unique_ptr<Kernel> MakePlaces(const StepCall& call) {
   const Node& node = call.main();
-  const auto result = [&](size_t o) {
-    const Value* v = node.output(o);
-    const auto& made = call.step.outputs;
-    const auto it = v ? std::find(made.begin(), made.end(), call.plan.id(v)) : made.end();
-    return it == made.end() ? -1 : static_cast<int>(it - made.begin());
-  };
   return KernelOf(
-      [&node, y = result(0), places = result(1)](std::span<const Operand> in,
-                                                 std::span<const Operand> out) -> Result<Prepared> {
+      [&node, y = ResultOf(call, 0), places = ResultOf(call, 1)](
+          std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
         INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in[0], out[0]));
         PlanePlaces pool;
         pool.planes = in[0].dims[0] * in[0].dims[1];
