@@ -1,6 +1,7 @@
 #include "lib/ir/roles.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace infer {
@@ -15,6 +16,14 @@ Value* Beside(const Value* v, const Node& n) {
 Node* MakerWith(Trait t, const Value* v) {
   Node* const n = v ? v->producer() : nullptr;
   return n && n->Is(t) && n->output(0) == v ? n : nullptr;
+}
+
+/// `param` is called "<result>_scale", in capitals or not.
+bool NamesScaleOf(std::string_view param, std::string_view result) {
+  constexpr std::string_view kSuffix = "_scale";
+  auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return param.size() == result.size() + kSuffix.size() && param.ends_with(kSuffix) &&
+         std::ranges::equal(param.substr(0, result.size()), result, same);
 }
 
 }  // namespace
@@ -88,6 +97,14 @@ bool Interpolates(const Node& n) {
   return n.Is(Trait::kSampling) &&
          (n.AttrOr<std::string>("mode", "nearest") != "nearest" ||
           n.AttrOr<std::string>("coordinate_transformation_mode", "") == "tf_crop_and_resize");
+}
+
+const Value* ScaleOfResult(const Node& n) {
+  const OpDef& def = n.def();
+  if (!n.Is(Trait::kQuantization) || def.outputs.empty()) return nullptr;
+  for (size_t i = 0; i < std::min(def.inputs.size(), n.inputs().size()); ++i)
+    if (NamesScaleOf(def.inputs[i].name, def.outputs[0].name)) return n.input(i);
+  return nullptr;
 }
 
 Value* CodesSide(const Node& n) { return n.Is(Trait::kQuantize) ? n.output(0) : n.input(0); }

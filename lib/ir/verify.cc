@@ -102,15 +102,23 @@ Status CheckLive(const Graph& g) {
   return {};
 }
 
+/// A constant scale is positive and finite.
+Status CheckScale(const Node& n, const Value* scale) {
+  const Tensor* t = scale && scale->type().is_tensor() ? scale->constant() : nullptr;
+  if (!t) return {};
+  for (int64_t i = 0; i < t->num_elements(); ++i)
+    if (!(t->At(i) > 0) || !std::isfinite(t->At(i)))
+      return InvalidModel(Cat(Describe(n), ": scale[", i, "] is ", t->At(i)));
+  return {};
+}
+
 Status CheckQuant(const Graph& g) {
   for (const auto& n : g.nodes()) {
+    INFER_TRY(CheckScale(*n, ScaleOfResult(*n)));
     if (!IsQuantizeOrDequantize(*n)) continue;
     const Value* scale = n->input(1);
+    INFER_TRY(CheckScale(*n, scale));
     if (!scale || !scale->type().is_tensor()) continue;
-    if (const Tensor* t = scale->constant())
-      for (int64_t i = 0; i < t->num_elements(); ++i)
-        if (!(t->At(i) > 0) || !std::isfinite(t->At(i)))
-          return InvalidModel(Cat(Describe(*n), ": scale[", i, "] is ", t->At(i)));
     // Where both shapes are known; what is no constant yet may become one by folding.
     const Value* zero = n->input(2);
     if (!zero || !zero->type().is_tensor() || !zero->shape().is_static() ||

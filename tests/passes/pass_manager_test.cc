@@ -102,6 +102,32 @@ TEST(PassManager, ScalesThatAModelComputesAreTheModels) {
   EXPECT_THAT(s.message(), HasSubstr("scale[0] is -0.1"));
 }
 
+/// Numbers are divided by them; one of 0 makes codes that mean nothing.
+TEST(PassManager, ScalesOfResultsAreAboveZero) {
+  const std::string_view calls[] = {
+      "y = com.microsoft::QLinearMul(x, s, z, x, s, z, ys, z)",
+      "y = com.microsoft::QLinearWhere(c, x, s, z, x, s, z, ys, z)",
+      "y = com.microsoft::QLinearConcat(ys, z, x, s, z) {axis=0}",
+      "y = com.microsoft::QLinearSigmoid(x, s, z, ys, z)",
+      "y = com.microsoft::QLinearSoftmax(x, s, z, ys, z) {opset=13}",
+      "y = com.microsoft::QGemm(x, s, z, x, s, z, _, ys, z)",
+      "y = QLinearMatMul(x, s, z, x, s, z, ys, z)",
+      "r = Reshape(x, shape) w = const u8[1,1,1,1] {1} y = QLinearConv(r, s, z, w, s, z, ys, z)",
+      "f = Cast(x) {to=1} y = QuantizeLinear(f, ys, z)"};
+  for (std::string_view call : calls)
+    for (const auto& [scale, ok] : {std::pair("0", false), std::pair("-1", false),
+                                    std::pair("inf", false), std::pair("0.25", true)}) {
+      Graph g = Parsed(Cat("graph g(x: u8[3,3], c: bool[3,3]) -> (y) { s = const f32[] {0}  ",
+                           "z = const u8[] {3}  shape = const i64[4] {1, 1, 3, 3}  ",
+                           "ys = const f32[] {", scale, "}  ", call, " }"));
+      const Status s = Verify(g);
+      EXPECT_EQ(s.ok(), ok) << call << ", " << scale << ": " << s.message();
+      if (!ok) {
+        EXPECT_THAT(s.message(), HasSubstr("scale[0] is ")) << call;
+      }
+    }
+}
+
 TEST(PassManager, StopsAfterNPasses) {
   Graph g = Parsed(kSilu);
   PassManager manager = BuildPipeline(2);

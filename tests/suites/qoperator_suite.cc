@@ -207,6 +207,31 @@ TEST(QOperators, Broadcasting) {
       "{3} y = com.microsoft::QLinearMul(a, s, z, b, s, z, s, z) }");
 }
 
+/// Factors beyond f32: 0 times infinity is no number, whose code is the zero point.
+TEST(QOperators, TinyScalesOfResults) {
+  const Dims dims{2, 8, 3, 4};
+  for (std::string_view type : {"u8", "i8"}) {
+    const std::vector<Datum> x{FullRange(TypeOf(type), dims, 1), FullRange(TypeOf(type), dims, 2)};
+    for (std::string_view ys : {"1e-45", "1e-39"}) {
+      const std::string params =
+          Cat(Params("x", 2, type, 3), "ys = const f32[] {", ys, "} yz = const ", type, "[] {5} ");
+      const std::string head = Cat("graph g(x: ", type, ToString(dims), ") -> (y) { ", params);
+      const std::string two = Cat("graph g(x: ", type, ToString(dims), ", b: ", type,
+                                  ToString(dims), ") -> (y) { ", params);
+      for (std::string_view op : {"QLinearAdd", "QLinearMul"})
+        CheckGraph(Cat(two, "y = com.microsoft::", op, "(x, xs, xz, b, xs, xz, ys, yz) }"), x, 0);
+      for (std::string_view op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool"})
+        CheckExact(Cat(head, "y = com.microsoft::", op, "(x, xs, xz, ys, yz) }"), {x[0]});
+      CheckExact(Cat(head, "w = ", Const(type, {8, 8, 1, 1}, 3),
+                     " y = QLinearConv(x, xs, xz, w, xs, xz, ys, yz) }"),
+                 {x[0]});
+      CheckExact(Cat(head, "w = ", Const(type, {4, 5}, 3),
+                     " y = QLinearMatMul(x, xs, xz, w, xs, xz, ys, yz) }"),
+                 {x[0]});
+    }
+  }
+}
+
 /// Squeeze and excitation as ONNX Runtime writes it.
 TEST(QOperators, Gates) {
   for (std::string_view type : {"u8", "i8"}) {
