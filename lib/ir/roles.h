@@ -56,8 +56,8 @@ inline bool IsCast(const Node& n) {
 inline bool IsQuantizeOrDequantize(const Node& n) {
   return n.IsAny(Trait::kQuantize | Trait::kDequantize);
 }
-/// What numbers are divided by on their way to the codes of result 0: the scale of kQuantize, and the
-/// result's own scale of operators on quantized tensors (QLinearConv and others); nullptr: none.
+/// The scale that numbers are divided by on their way to the codes of result 0: of kQuantize, and
+/// the result's own one of operators on quantized tensors (QLinearConv and others); nullptr: none.
 const Value* ScaleOfResult(const Node& n);
 /// The side of the codes, the side of the numbers. Pre: IsQuantizeOrDequantize.
 Value* CodesSide(const Node& n);
