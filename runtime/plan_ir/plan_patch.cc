@@ -207,7 +207,9 @@ class Patcher {
     const int64_t bytes = out_.value(copy.value).bytes;
     const size_t s = last_.frame->launches[copy.launch].step;
     const Cost cost = copy.is_last ? Cost{0, bytes, bytes} : out_.cost[s];
-    if (!copy.is_plain || (hooks_.alone && hooks_.alone(s, cost)) != copy.alone) return false;
+    // A plan without steps hands inputs over.
+    const bool alone = hooks_.alone && !plan_.steps.empty() && hooks_.alone(s, cost);
+    if (!copy.is_plain || alone != copy.alone) return false;
     const TensorType& t = out_.type(copy.value).tensor();
     INFER_ASSIGN(const Prepared p,
                  backends_.back()->Reorder(t.dtype, t.shape.static_dims(), {}, {}));

@@ -48,6 +48,26 @@ TEST(Contract, ChangingShapesInOneContext) {
   }
 }
 
+/// A plan without steps, as the branch of an If that returns its operand.
+TEST(Contract, InputsThatAreOutputsChangeTheirShape) {
+  auto g = ParseGraph("graph g(x: f32[N,3], z: f32[3,N]) -> (x, z) { }", SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  auto context = *Compiled(*g)->NewContext();
+  for (int64_t n : {1, 5, 2, 300, 7}) {
+    for (const bool profile : {false, true}) {
+      Random random(static_cast<uint64_t>(n));
+      const Datum x = RandomInput(DType::kF32, {n, 3}, random);
+      const Datum z = RandomInput(DType::kF32, {3, n}, random);
+      ASSERT_TRUE(context->BindInput(0, x).ok());
+      ASSERT_TRUE(context->BindInput(1, z).ok());
+      const Status s = context->Run({.profile = profile});
+      ASSERT_TRUE(s.ok()) << s.message();
+      ExpectClose(context->output(0), x, 0, Cat(n));
+      ExpectClose(context->output(1), z, 0, Cat(n));
+    }
+  }
+}
+
 /// Converters of tree models declare labels for one sample, whatever the input may be.
 TEST(Contract, ResultsDeclaredForOneBatchHaveTheirOwnExtents) {
   auto g = ParseGraph(R"(graph g(x: f32[N,3]) -> (label: i64[1], name: str[1], p: f32[1,3]) {
