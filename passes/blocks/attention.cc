@@ -81,6 +81,32 @@ struct Operands {
   Value *q, *k, *v;
 };
 
+/// Query heads that share keys, as further queries: [B,H,S,D] seen as [B,G,H/G*S,D].
+bool AreGrouped(const Match& m, const AttentionPattern& p) {
+  return m.Has(p.unfolded) && RankOf(*m[p.scores]) == 4;
+}
+
+/// Scores [B,G,H/G*S,T] seen as [B,H,S,T] for the mask: q must come from [B,H,S,D].
+Result<Operands> Ungrouped(const Match& m, const AttentionPattern& p, PatchBuilder& b) {
+  const Value &four = *m[p.unfolded], &scores = *m[p.scores], &q = *m[p.q];
+  const Node* const reshape = q.producer();
+  const auto heads = StaticDim(four, 1), groups = StaticDim(scores, 1);
+  const auto refuse = [] { return InvalidModel("needs queries grouped from four axes"); };
+  if (!reshape || !reshape->Is("Reshape") || RankOf(four) != 4 || !m.Has(p.folded) ||
+      RankOf(*m[p.folded]) != 4 || !heads || !groups || *groups < 1 || *heads % *groups != 0)
+    return refuse();
+  Value* const by_head = reshape->input(0);
+  if (RankOf(*by_head) != 4 || !SameDim(*by_head, 3, q, 3)) return refuse();
+  for (int i : {0, 3})
+    if (!SameDim(four, i, scores, i)) return refuse();
+  for (int i : {0, 1, 2})
+    if (!SameDim(*by_head, i, four, i)) return refuse();
+  for (int i = 0; i < 4; ++i)
+    if (!SameDim(*m[p.folded], i, scores, i)) return refuse();
+  INFER_ASSIGN(Value * k, WithLastTwoExchanged(m.Has(p.turned) ? m[p.turned] : m[p.other], b));
+  return Operands{by_head, k, m[p.v]};
+}
+
 /// Scores [B*H,S,T] seen as [B,H,S,T] for the mask: then q, k and v must come from four axes.
 Result<Operands> Unfolded(const Match& m, const AttentionPattern& p, PatchBuilder& b) {
   const Value &four = *m[p.unfolded], &scores = *m[p.scores];
@@ -109,7 +135,7 @@ Result<Value*> Build(const Match& m, const AttentionPattern& p, PatchBuilder& b)
   if (m.Has(p.unfolded) || m.Has(p.folded)) {
     if (!m.Has(p.unfolded) || !m.Has(p.folded))
       return InvalidModel("needs the scores' shape at the Softmax");
-    INFER_ASSIGN(o, Unfolded(m, p, b));
+    INFER_ASSIGN(o, AreGrouped(m, p) ? Ungrouped(m, p, b) : Unfolded(m, p, b));
   } else {
     INFER_ASSIGN(o.k, WithLastTwoExchanged(m.Has(p.turned) ? m[p.turned] : m[p.other], b));
   }
@@ -134,6 +160,7 @@ Result<Value*> Build(const Match& m, const AttentionPattern& p, PatchBuilder& b)
   if (RankOf(*o.q) == 3) attrs["q_num_heads"] = attrs["kv_num_heads"] = int64_t{1};
   INFER_ASSIGN(Value * y, b("Attention", {o.q, o.k, o.v, attn_mask}, std::move(attrs)));
   if (!m.Has(p.unfolded)) return y;
+  if (AreGrouped(m, p)) return b("Reshape", {y, b.Ints({0, *StaticDim(*m[p.scores], 1), -1, 0})});
   // Back to [B*H,S,D]: the values were folded so, but have another length.
   const auto size = StaticDim(*y, 3), heads = StaticDim(*y, 1);
   if (StaticDim(*y, 0) && heads && size)
@@ -153,6 +180,10 @@ constexpr const char* kMasked = R"(graph g(q: f32[N,2,S,4], k: f32[N,2,T,4], v: 
   m: f32[N,1,1,T], a: bool[N,1,S,T]) -> (y) { low = const f32[] {-10000}  inf = const f32[] {-inf}
   c = const f32[] {0.5}  d = const f32[] {2}  o = const f32[] {0}
   kt = Transpose(k) {perm=[0,1,3,2]}  s = MatMul(q, kt)  )";
+constexpr const char* kGrouped = R"(graph g(x: f32[N,4,S,8], k: f32[N,2,T,8], v: f32[N,2,T,3],
+  m: f32[N,1,S,T]) -> (y) { c = const f32[] {0.5}  g = const i64[4] {0,2,-1,0}
+  h = const i64[4] {0,4,-1,0}  x1 = Mul(x, c)  q = Reshape(x1, g)
+  kt = Transpose(k) {perm=[0,1,3,2]}  s = MatMul(q, kt)  s4 = Reshape(s, h)  t = Add(s4, m)  )";
 constexpr const char* kFolded = R"(graph g(x: f32[2,5,8], z: f32[2,6,8], m: f32[2,1,5,6]) -> (y) {
   h = const i64[4] {0,0,2,4}  f = const i64[3] {4,-1,4}  u = const i64[4] {2,2,5,6}
   w = const i64[3] {4,5,6}  x1 = Reshape(x, h)  x2 = Transpose(x1) {perm=[0,2,1,3]}
@@ -208,6 +239,8 @@ Rule FuseAttention() {
            R"(graph g(q: f32[2,4,S,8], kt: f32[2,4,8,S], v: f32[2,4,S,8]) -> (y) {
              s = MatMul(q, kt)  t = Cast(s) {to=11}  p = Softmax(t)  r = Cast(p) {to=1}
              y = MatMul(r, v) })",
+           Graph1(kGrouped,
+                  "r = Reshape(t, g)  p = Softmax(r)  z = MatMul(p, v)  y = Reshape(z, h) }"),
            Graph1(kFolded,
                   R"(s4 = Reshape(s, u)  t = Add(s4, m)  s3 = Reshape(t, w)  p = Softmax(s3)
                               y = MatMul(p, v) })")},
@@ -249,6 +282,11 @@ Rule FuseAttention() {
                      p = Softmax(s3)  g = const f32[1,1,4] {1,1,1,1}  v2 = Mul(v, g)
                      y = MatMul(p, v2) })"),
             "folded from four axes"},
+           {R"(graph g(q: f32[N,2,6,8], kt: f32[N,2,8,T], v: f32[N,2,T,3], m: f32[N,1,3,T]) -> (y) {
+             g = const i64[4] {0,2,-1,0}  h = const i64[4] {0,4,-1,0}  s = MatMul(q, kt)
+             s4 = Reshape(s, h)  t = Add(s4, m)  r = Reshape(t, g)  p = Softmax(r)
+             y = MatMul(p, v) })",
+            "grouped from four axes"},
            {Graph1(kMasked, R"(t = Where(a, s, low)  r = Add(t, m)  p = Softmax(r)
                                y = MatMul(p, v) })"),
             "leaves every query a key"},

@@ -6,7 +6,7 @@ usage: fused_models.py INFER_OPT [MODEL...]
 Fuses every model of $INFER_TEST_DATA/models, and small ones of the zoo in every exporter's spelling, for
 --target onnx and ort, and runs what was written in ONNX Runtime as it is and with its own rewrites, and in our
 cpu and reference backends: against the stored outputs, else against what ONNX Runtime gets from the model as it
-came. MODEL: some of these names. Exit 77 (a skip) without onnx, onnxruntime or numpy; without the data the zoo
+came. At the opset that the model came with, as without options, the file has no more nodes than it had. MODEL: some of these names. Exit 77 (a skip) without onnx, onnxruntime or numpy; without the data the zoo
 alone is judged.
 """
 
@@ -46,6 +46,11 @@ def worst_difference(runs, names, run):
     return worst
 
 
+def nodes_of(path):
+    """How many nodes a model's graph has; constants are none."""
+    return sum(n.op_type != "Constant" for n in onnx.load(path, load_external_data=False).graph.node)
+
+
 def check(infer_opt, path, runs, work):
     """(verdict, detail)"""
     original = judging.session_of(path, optimize=False)
@@ -76,6 +81,15 @@ def check(infer_opt, path, runs, work):
                 with tempfile.TemporaryDirectory() as scratch:
                     return run_ours(infer_opt, fused, device, inputs, scratch)
             found["%s %s" % (target, device)] = worst_difference(some, names, ours)
+    plain = os.path.join(work, "plain.onnx")
+    code, error = judging.run_quietly([infer_opt, "fuse", path, "-o", plain, "-q", "--no-verify"])
+    if code != 0:
+        return "bad", "fuse exits with %d: %s" % (code, error)
+    had, has = nodes_of(path), nodes_of(plain)
+    if has > had:
+        return "bad", "grows from %d to %d nodes at its own opset" % (had, has)
+    session = judging.session_of(plain, False)
+    found["own opset"] = worst_difference(runs, names, lambda inputs: dict(zip(names, session.run(None, inputs))))
     halves = any(o.type == "tensor(float16)" for o in original.get_outputs())
     bad = {how: d for how, d in found.items() if not d <= (HALVES if halves else TOLERANCE)}
     how, most = max(found.items(), key=lambda item: item[1])

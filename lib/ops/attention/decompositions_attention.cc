@@ -5,6 +5,7 @@
 
 #include "lib/ops/decomposition_text.h"
 #include "lib/ops/decompositions.h"
+#include "lib/ops/notes.h"
 
 namespace infer {
 namespace {
@@ -46,16 +47,28 @@ class AttentionText {
   /// The name of operand i as [B, heads, length, size].
   std::string ByHeads(size_t i, int64_t heads, std::string_view name) {
     if (call_.shape(i).rank() == 4) return Cat("x", i);
+    body_.Line(Cat(name, " = Transpose(", Rows(i, heads, name), ") {perm=[0, 2, 1, 3]}"));
+    return std::string(name);
+  }
+  /// Nobody but the product reads the keys: they are transposed once.
+  bool KeysAreRows() const {
+    return call_.shape(1).rank() == 3 && !call_.has_input(4) && call_.num_outputs() < 2;
+  }
+
+  /// Operand i of rank 3 as [B, length, heads, size].
+  std::string Rows(size_t i, int64_t heads, std::string_view name) {
     body_.Ints(Cat(name, "_split"), {0, 0, heads, SizeOf(i, heads)});
     body_.Line(Cat(name, "_rows = Reshape(x", i, ", ", name, "_split)"));
-    body_.Line(Cat(name, " = Transpose(", name, "_rows) {perm=[0, 2, 1, 3]}"));
-    return std::string(name);
+    return Cat(name, "_rows");
   }
 
   /// q_, keys_ and values_, the last two with what is past.
   void Operands() {
     q_ = ByHeads(0, q_heads_, "q");
-    keys_ = ByHeads(1, kv_heads_, "k");
+    if (KeysAreRows())
+      key_rows_ = Rows(1, kv_heads_, "k");
+    else
+      keys_ = ByHeads(1, kv_heads_, "k");
     values_ = ByHeads(2, kv_heads_, "v");
     if (!call_.has_input(4)) return;
     body_.Line(Cat("keys = Concat(x4, ", keys_, ") {axis=2}"));
@@ -65,6 +78,11 @@ class AttentionText {
   }
 
   bool grouped() const { return q_heads_ != kv_heads_; }
+  bool WeightsAreRead() const {
+    return call_.num_outputs() > 3 && call_.Int("qk_matmul_output_mode") == 3;
+  }
+  /// NaN may come of a query that sees no key: a Softmax stood there before fusion.
+  bool empty_is_free() const { return call_.Int(kAnyWithoutKeys) != 0; }
 
   /// [B, H, S, x] as [B, G, H / G * S, x]: the query heads of a key head become further queries, so
   /// that no key is copied.
@@ -95,7 +113,8 @@ class AttentionText {
     body_.Scalar("scale", t_, scale);
     body_.Line(Cat("scaled = Mul(", q_, ", scale)"));
     const std::string queries = Grouped("scaled", "grouped_queries");
-    body_.Line(Cat("columns = Transpose(", keys_, ") {perm=[0, 1, 3, 2]}"));
+    body_.Line(key_rows_.empty() ? Cat("columns = Transpose(", keys_, ") {perm=[0, 1, 3, 2]}")
+                                 : Cat("columns = Transpose(", key_rows_, ") {perm=[0, 2, 3, 1]}"));
     body_.Line(Cat("products = MatMul(", queries, ", columns)"));
     raw_ = capped_ = Ungrouped("products", "scores");
     if (const float cap = call_.Float("softcap"); cap != 0) {
@@ -121,10 +140,11 @@ class AttentionText {
 
   /// The extents S and T at the run, as scalars, and the positions of all keys: [T].
   void Positions() {
-    for (const auto& [name, of] : {std::pair("queries", q_), std::pair("total", keys_)}) {
-      body_.Line(Cat(name, "_shape = Shape(", of, ")"));
-      body_.Line(Cat(name, " = Gather(", name, "_shape, two)"));
-    }
+    const bool rows = !key_rows_.empty();
+    body_.Line(Cat("queries_shape = Shape(", q_, ")"));
+    body_.Line("queries = Gather(queries_shape, two)");
+    body_.Line(Cat("total_shape = Shape(", rows ? key_rows_ : keys_, ")"));
+    body_.Line(Cat("total = Gather(total_shape, ", rows ? "one" : "two", ")"));
     body_.Line("positions = Range(zero, total, one)");
   }
 
@@ -188,12 +208,13 @@ class AttentionText {
   /// `name`, as long as the keys, with `fill` in what is added.
   std::string Padded(std::string_view name, std::string_view fill) {
     body_.Ints("first_axis", {0});
-    body_.Ints("key_axis", {2});
-    body_.Ints("after_key_axis", {3});
+    const int64_t axis = key_rows_.empty() ? 2 : 1;
+    body_.Ints("key_axis", {axis});
+    body_.Ints("after_key_axis", {axis + 1});
     body_.Ints("last_axis", {-1});
     body_.Ints("no_end", {INT64_MAX});
     body_.Ints("no_pads", std::vector<int64_t>(static_cast<size_t>(2 * call_.shape(3).rank() - 1)));
-    body_.Line(Cat("shape_of_keys = Shape(", keys_, ")"));
+    body_.Line(Cat("shape_of_keys = Shape(", key_rows_.empty() ? keys_ : key_rows_, ")"));
     body_.Line("key_count = Slice(shape_of_keys, key_axis, after_key_axis, first_axis)");
     body_.Line("shape_of_mask = Shape(x3)");
     body_.Line("mask_count = Slice(shape_of_mask, last_axis, no_end, first_axis)");
@@ -224,6 +245,7 @@ class AttentionText {
     }
     const std::string addend = body_.CastTo("mask", "x3", mask, t_);
     bias_ = pad ? Padded(addend, "forbidden") : addend;
+    if (empty_is_free()) return {};  // the sum is -inf where the score is a number
     body_.Line(Cat("is_closed = Less(", bias_, ", lowest)"));
     body_.Line("is_open = Not(is_closed)");
     Allow("is_open");
@@ -268,10 +290,15 @@ class AttentionText {
         return Unsupported(Cat("softmax_precision ", asked, " is no type of floats"));
       precision = static_cast<DType>(asked);
     }
-    const std::string in = body_.CastTo("exact", biased_, t_, precision);
+    const bool guarded = may_be_empty_ && !empty_is_free();
+    // Groups before the Softmax, as the scores of heads that are folded otherwise: fusions know it.
+    const bool early = grouped() && !guarded && !WeightsAreRead();
+    const std::string scores = early ? Grouped(biased_, "grouped_scores") : biased_;
+    const std::string in = body_.CastTo("exact", scores, t_, precision);
     body_.Line(Cat("exact_weights = Softmax(", in, ")"));
     weights_ = body_.CastTo("weights", "exact_weights", precision, t_);
-    if (!may_be_empty_) return {};
+    if (early) grouped_weights_ = weights_;
+    if (!guarded) return {};
     // A query that sees no key gives zeros, not NaN.
     body_.Ints("over_keys", {-1});
     body_.Scalar("nothing", t_, 0);
@@ -290,7 +317,8 @@ class AttentionText {
   }
 
   Result<std::string> Outputs() {
-    const std::string weights = Grouped(weights_, "grouped_weights");
+    const std::string weights =
+        grouped_weights_.empty() ? Grouped(weights_, "grouped_weights") : grouped_weights_;
     const std::string values = body_.CastTo("cast_values", values_, value_type_, t_);
     body_.Line(Cat("sums = MatMul(", weights, ", ", values, ")"));
     std::string y = Ungrouped("sums", "attended");
@@ -318,7 +346,9 @@ class AttentionText {
   BodyText body_;
   int64_t q_heads_ = 0, kv_heads_ = 0;
   std::string q_, keys_, values_;
+  std::string key_rows_;                         // [B, T, G, E], instead of keys_
   std::string raw_, capped_, biased_, weights_;  // the stages of the scores
+  std::string grouped_weights_;                  // where the Softmax is of groups, not of heads
   std::string allowed_, bias_;
   bool may_be_empty_ = false;  // a query may see no key
 };
