@@ -251,6 +251,14 @@ class Builder : public LiftContext {
     }
   }
 
+  /// Node::fused_from: the node's name, or where it has none that of its first result.
+  static std::vector<std::string> KnownAs(const NodeOptions& options) {
+    if (!options.name.empty()) return {options.name};
+    for (const std::string& result : options.output_names)
+      if (!result.empty()) return {result};
+    return {};
+  }
+
   Status AddFinal(NodeSpec spec) {
     const OpDef* def = ctx_.ops.Find(spec.domain, spec.op);
     if (!def || def->retired())
@@ -265,6 +273,7 @@ class Builder : public LiftContext {
     const size_t least = list ? spec.outputs.size() : std::max<size_t>(1, def->min_outputs());
     while (spec.outputs.size() > least && spec.outputs.back().empty()) spec.outputs.pop_back();
     options.output_names = spec.outputs;
+    options.fused_from = KnownAs(options);
     // What the lifted form's main node is called, it is.
     if (spec.op == node_->op_type() || options.name == node_->name())
       options.extra = KeptFields(*node_);
@@ -352,6 +361,7 @@ class Builder : public LiftContext {
       options.subgraphs.emplace_back(std::move(sub.attr), std::move(sub.graph));
     options.name = std::move(spec.name);
     options.output_names = spec.outputs;
+    options.fused_from = KnownAs(options);
     options.extra = KeptFields(*node_);
     INFER_ASSIGN(Node * n, editor_.AddNode(def, std::move(inputs), std::move(spec.attrs),
                                            std::move(options)));

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import unittest
 
 import jsonschema
 
+import onnx_wire as wire
 import small_model
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, SOURCE, CliTestCase, validate
 
@@ -29,6 +31,24 @@ class CliQuantize(CliTestCase):
         pathlib.Path(cls.SMALL).write_bytes(small_model.small_model(side=32))
         cls.MIXED = ["quantize", cls.SMALL, *cls.MIXED_OPTIONS]
         cls.SWEEP = ["sweep", cls.SMALL, *cls.SWEEP_OPTIONS]
+
+    def test_operators_of_layers_without_names(self):
+        """A MatMul that became a Gemm is still a MatMul to who wrote the model, whether its nodes have names or not."""
+        for named in (True, False):
+            def layer(op, inputs, result, named=named):
+                return wire.node(op, inputs, [result], name=result + "_node" if named else "")
+
+            weights = wire.tensor("w", [32, 32], struct.pack("<1024f", *(0.01 * (i % 17 - 8) for i in range(1024))))
+            path, out = self.dir / "products.onnx", self.dir / "out.onnx"
+            path.write_bytes(wire.model(
+                [layer("MatMul", ["x", "w"], "p"), layer("Add", ["p", "b"], "s"), layer("Relu", ["s"], "y")],
+                [wire.value_info("x", ["batch", 32])], [wire.value_info("y", ["batch", 32])],
+                [weights, wire.tensor("b", [32], struct.pack("<32f", *[0.5] * 32))]))
+            for mode in ("dynamic", "weight-only"):
+                with self.subTest(named=named, mode=mode):
+                    form = ["infer-opt", "quantize", path, "-o", out, "--mode", mode]
+                    self.expect(0, *form, "--include", "op:MatMul")
+                    self.expect(4, *form, "--exclude", "op:MatMul")
 
     def test_quantize_weights_only(self):
         """Without data, which the command says; with --eval it is judged."""
