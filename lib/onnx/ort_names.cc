@@ -1,6 +1,7 @@
 #include "lib/onnx/ort_names.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/ops/common.h"
 
@@ -164,17 +165,53 @@ std::string WithoutKeys(const std::string& mask, const NodeSpec& node, int64_t o
   return along("Squeeze", emit("IsInf", {most}, {{"detect_positive", int64_t{0}}}), 1, 13);
 }
 
+/// No cache, no counts of keys, no further results, and scores that only a mask changes.
+bool IsPlainAttention(const OpCall& call, const NodeSpec& node) {
+  for (const size_t i : {size_t{4}, size_t{5}, size_t{6}})
+    if (Has(node, i)) return false;
+  for (const size_t i : {size_t{1}, size_t{2}, size_t{3}})
+    if (Wants(node, i)) return false;
+  return call.Float("softcap") == 0 && !call.HasAttr("softmax_precision") &&
+         call.Int("left_window_size") < 0 && call.Int("right_window_size") < 0;
+}
+
+/// Heads that have an axis of their own: FusedMatMul has transposition and scale, as ONNX Runtime
+/// makes it of the nodes. MultiHeadAttention would want the axis folded.
+std::optional<NodeSpec> AttentionOfHeads(const OpCall& call, const NodeSpec& node,
+                                         const OrtContext& context, LiftContext& out) {
+  if (RankOf(call, 1) != 4 || RankOf(call, 2) != 4 || !IsPlainAttention(call, node) ||
+      !call.shape(0)[1].KnownEqual(call.shape(1)[1]) || call.Int("is_causal") != 0 ||
+      (Has(node, 3) &&
+       (context.zero_without_keys || call.dtype(3) != DType::kF32 || !call.shape(3).has_rank() ||
+        call.shape(3).rank() < 1 || !call.shape(3)[-1].KnownEqual(call.shape(1)[-2]))))
+    return std::nullopt;
+  const Dim& size = call.shape(0)[-1];
+  if (!call.HasAttr("scale") && (!size.is_static() || size.value() < 1)) return std::nullopt;
+  const float scale = call.HasAttr("scale")
+                          ? call.Float("scale")
+                          : static_cast<float>(1 / std::sqrt(static_cast<double>(size.value())));
+  std::string scores = out.Fresh("scores");
+  NodeSpec products = MakeSpec("FusedMatMul", node, {node.inputs[0], node.inputs[1]}, {scores},
+                               {{"transB", int64_t{1}}, {"alpha", scale}});
+  products.domain = kMicrosoft;
+  out.Emit(std::move(products));
+  if (Has(node, 3)) {
+    const std::string masked = out.Fresh("masked");
+    out.Emit(MakeSpec("Add", node, {scores, node.inputs[3]}, {masked}));
+    scores = masked;
+  }
+  const std::string weights = out.Fresh("weights");
+  out.Emit(MakeSpec("Softmax", node, {scores}, {weights}, {{"axis", int64_t{3}}}));
+  return MakeSpec("MatMul", node, {weights, node.inputs[2]}, {node.outputs[0]});
+}
+
 std::optional<NodeSpec> Attention(const OpCall& call, NodeSpec node, const OrtContext& context,
                                   LiftContext& out) {
   if (!context.lacks) return AttentionWithRows(call, std::move(node), out);
+  if (RankOf(call, 0) == 4) return AttentionOfHeads(call, node, context, out);
   const bool three = RankOf(call, 0) == 3 && RankOf(call, 1) == 3 && RankOf(call, 2) == 3;
-  if (!three || call.Int("q_num_heads") != call.Int("kv_num_heads")) return std::nullopt;
-  for (const size_t i : {size_t{4}, size_t{5}, size_t{6}})
-    if (Has(node, i)) return std::nullopt;
-  for (const size_t i : {size_t{1}, size_t{2}, size_t{3}})
-    if (Wants(node, i)) return std::nullopt;
-  if (call.Float("softcap") != 0 || call.HasAttr("softmax_precision") ||
-      call.Int("left_window_size") >= 0 || call.Int("right_window_size") >= 0)
+  if (!three || call.Int("q_num_heads") != call.Int("kv_num_heads") ||
+      !IsPlainAttention(call, node))
     return std::nullopt;
   const bool causal = call.Int("is_causal") != 0;
   if (causal && !Queries(call).KnownEqual(call.shape(1)[-2])) return std::nullopt;
