@@ -118,7 +118,7 @@ def cases():
         nodes = products_of + ([("Add", ["r", "m"], ["a"], {})] if masked else []) + [
             ("Softmax", ["a" if masked else "r"], ["p"], {"axis": -1}), ("MatMul", ["p", "v"], ["y"], {})]
         feeds = {n: x for n, x in heads_apart.items() if masked or n != "m"}
-        yield "attention, an axis of heads, opset 17" + ", masked" * masked, model(nodes, feeds, {"c": np.float32(0.3)}, 17), feeds, [], {
+        yield "attention, an axis of heads, opset 17" + ", masked" * masked, model(nodes, feeds, {"c": np.float32(0.3)}, 17), feeds, ["--opset", "17"], {
             "com.microsoft::FusedMatMul", "Softmax", "MatMul", *(["Add"] if masked else [])}
     four = {"q": floats(2, 3, 5, 4), **{n: floats(2, 3, 7, 4) for n in ("k", "v", "pk", "pv")}, "m": floats(2, 1, 5, 14)}
     nodes = [("Concat", ["pk", "k"], ["nk"], {"axis": 2}), ("Concat", ["pv", "v"], ["nv"], {"axis": 2}),
