@@ -139,6 +139,11 @@ class PredictCommand : public Command {
   }
 
   Result<ExitCode> Run(Context& context) override {
+    if (const std::string& device = session_.device.device; device != DeviceOptions().device)
+      return Unsupported(Cat("--device ", device, ": a profile of `infer-bench machine` is of the ",
+                             DeviceOptions().device,
+                             " alone, and tells nothing of this device; `infer-bench run --device ",
+                             device, "` measures on it"));
     if (machine_.empty())
       return InvalidArgument("--machine FILE is missing: `infer-bench machine -o FILE` writes it");
     INFER_TRY(CheckPrecision(session_.precision));

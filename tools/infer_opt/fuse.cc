@@ -63,7 +63,8 @@ class FuseCommand : public Command {
                     "Show regions that almost matched; --near-misses=N: at most N");
     o.Flag("--bisect", &bisect_,
            "Find the first rewrite after which outputs leave the tolerance; write nothing");
-    o.Flag("--measure", &measure_, "Time every rule; leave out those that make it slower here");
+    o.Flag("--measure", &measure_,
+           "Time every rule on --device; leave out those that make it slower");
     o.Value("--graph", &graph_,
             "Write a picture of what changed: a page (.html) or an image (.svg)", PathUse::kWrite);
     o.Section("Checks");
@@ -77,8 +78,8 @@ class FuseCommand : public Command {
     device_.device = "cpu";
     device_.level = 0;  // what is judged is the rewritten graph, node by node
     o.Section("Running");
-    DeclareDevice(o, &device_.device, "Where to check");
-    o.Value("--threads", &device_.threads, "Threads of the check; 0: the usable physical cores");
+    DeclareDevice(o, &device_.device, "Where to check and to measure");
+    o.Value("--threads", &device_.threads, "Threads of both; 0: the usable physical cores");
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -100,6 +101,9 @@ class FuseCommand : public Command {
     const bool writes = !analyze_ && !bisect_;
     if (export_.output.empty() && writes)
       return InvalidArgument("-o FILE is missing (or --analyze, --bisect)");
+    if (analyze_ && device_.device != DeviceOptions().device)
+      return Unsupported(Cat("--analyze predicts for the ", DeviceOptions().device,
+                             " alone, not for ", device_.device, ": --measure times on it"));
     if (bisect_ && no_verify_) return InvalidArgument("--bisect checks; --no-verify does not");
     INFER_TRY(export_.Check(context));
     options_.reader = export_.Reader();
@@ -121,6 +125,7 @@ class FuseCommand : public Command {
     Json report = NewReport(context, "infer-opt/fuse@1");
     report["model"] = infer::ToJson(model, path_);
     report["extents"] = extents;
+    report["device"] = device_.device;
     if (bisect_) return Bisect(context, model, samples, std::move(report));
     if (measure_) INFER_TRY(LeaveOutSlowRules(context, golden, samples, report));
     context.Step("fuse");
@@ -241,10 +246,12 @@ class FuseCommand : public Command {
                         RewriteTolerance(golden));
   }
 
+  /// The device that was named, with groups and epilogues as a run has them.
   DeviceOptions MeasuredOn() const {
-    DeviceOptions cpu;
-    cpu.threads = device_.threads;
-    return cpu;
+    DeviceOptions measured;
+    measured.device = device_.device;
+    measured.threads = device_.threads;
+    return measured;
   }
 
   Status LeaveOutSlowRules(Context& context, const Graph& golden, const Samples& samples,

@@ -1,6 +1,5 @@
 #pragma once
-/// A/B timing of two forms of a model on the cpu backend, in turns, and which rules are worth it
-/// on this machine.
+/// A/B timing of two forms of a model on a device, in turns, and which rules are worth it there.
 #include <stop_token>
 
 #include "passes/pass/pipeline.h"
