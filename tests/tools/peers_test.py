@@ -30,7 +30,8 @@ for line in sys.stdin:
         reply.update(engine="scripted", versions={{"scripted": "1"}})
     elif op == "load":
         loaded = request
-        reply.update(load_ms=1.5, first_ms=ms, timed="nothing", settings={{"cpus": sorted(os.sched_getaffinity(0))}})
+        reply.update(load_ms=1.5, first_ms=ms, timed="nothing", 
+                     settings={{"cpus": sorted(os.sched_getaffinity(0)), "device": {device!r}}})
     elif op == "run":
         reply["ns"] = [int(ms * 1e6)] * request["count"]
     elif op == "outputs":
@@ -86,10 +87,10 @@ class Peers(ToolTestCase):
                                [value_info("y", ["n", 8])]))
         return path
 
-    def scripted(self, name, ms=1.0, scale=1.0, failing="", action="pass", after="pass"):
+    def scripted(self, name, ms=1.0, scale=1.0, failing="", action="pass", after="pass", device="cpu"):
         path = self.dir / f"{name}.py"
         path.write_text(SCRIPTED.format(ms=ms, scale=scale, failing=failing, action=action,
-                                        after=after))
+                                        after=after, device=device))
         return f"{name}={path}"
 
     def served(self, name, hello="pass", load="pass"):
@@ -169,6 +170,23 @@ class Peers(ToolTestCase):
         report, said = self.peers(1, "a,b", [self.scripted("a"), b])
         self.assertIn("left the processors", said)
         self.assertIsNone(report["results"][0]["comparisons"][0]["ratio"])
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
+    def test_threads_of_a_devices_driver_are_set_back(self):
+        """A driver may make threads for all processors: with a device they are set back, and the report names them."""
+        action = """
+        import threading
+        go = threading.Event()
+        threading.Thread(target=lambda: (os.sched_setaffinity(0, range(1024)), go.set(), threading.Event().wait()), daemon=True).start()
+        go.wait()"""
+        def beside(device):
+            return self.scripted("b", failing="load", action=action.strip(), device=device)
+        report, _ = self.peers(0, "a,b", [self.scripted("a"), beside("vulkan")])
+        a, b = report["results"][0]["engines"]
+        self.assertEqual((a["brought_back_threads"], len(b["brought_back_threads"])), ([], 1))
+        self.assertEqual(report["results"][0]["comparisons"][0]["ratio"]["median"], 1)
+        _, said = self.peers(1, "a,b", [self.scripted("a"), beside("cpu")])
+        self.assertIn("left the processors", said)
 
     def test_order_is_random_but_seeded(self):
         workers = [self.scripted(n) for n in "abc"]

@@ -218,18 +218,38 @@ double Worker::CpuSeconds() const {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-bool Worker::StaysOn(const std::vector<int>& cpus) const {
-  const cpu_set_t allowed = MaskOf(cpus);
-  const auto tasks = EntriesOf(Cat("/proc/", pid_, "/task"));
-  if (!tasks.ok()) return true;  // no /proc: nobody can tell
+namespace {
+
+/// The threads of a process that may run elsewhere. Without /proc nobody can tell: none.
+std::vector<pid_t> ThreadsBeyond(pid_t process, const cpu_set_t& allowed) {
+  std::vector<pid_t> beyond;
+  const auto tasks = EntriesOf(Cat("/proc/", process, "/task"));
+  if (!tasks.ok()) return beyond;
   for (const std::string& task : *tasks) {
     const auto id = ParseInt(task);
     cpu_set_t mask, both;
     if (!id || ::sched_getaffinity(static_cast<pid_t>(*id), sizeof mask, &mask) != 0) continue;
     CPU_AND(&both, &mask, &allowed);
-    if (!CPU_EQUAL(&both, &mask)) return false;
+    if (!CPU_EQUAL(&both, &mask)) beyond.push_back(static_cast<pid_t>(*id));
   }
-  return true;
+  return beyond;
+}
+
+}  // namespace
+
+bool Worker::StaysOn(const std::vector<int>& cpus) const {
+  return ThreadsBeyond(pid_, MaskOf(cpus)).empty();
+}
+
+std::vector<std::string> Worker::BringBack(const std::vector<int>& cpus) const {
+  const cpu_set_t allowed = MaskOf(cpus);
+  std::vector<std::string> names;
+  for (const pid_t thread : ThreadsBeyond(pid_, allowed)) {
+    const auto name = ReadFile(Cat("/proc/", pid_, "/task/", thread, "/comm"));
+    if (::sched_setaffinity(thread, sizeof allowed, &allowed) == 0)
+      names.emplace_back(name.ok() ? Trim(*name) : "");
+  }
+  return names;
 }
 
 }  // namespace infer::peers

@@ -45,6 +45,9 @@ class Worker {
   double CpuSeconds() const;
   /// Whether every thread may run on these processors only. True when it has ended.
   bool StaysOn(const std::vector<int>& cpus) const;
+  /// Sets threads that may run elsewhere back to these processors, as far as the system lets us.
+  /// Their names.
+  std::vector<std::string> BringBack(const std::vector<int>& cpus) const;
 
  private:
   Worker() = default;

@@ -223,7 +223,8 @@ class BenchCompareCommand : public Command {
               {"level", side.device.level},
               {"compute", side.device.compute},
               {"rewrites", side.rewrites},
-              {"environment", side.environment}};
+              {"environment", side.environment},
+              {"brought_back_threads", live.brought_back[k]}};
     j["starts"] = Json::array();
     for (const StartRecord& s : live.starts)
       j["starts"].push_back({{"fastest_ms", s.fastest_ms[k]},

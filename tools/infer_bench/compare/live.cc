@@ -106,9 +106,10 @@ class LiveRun {
                              Cat(folder_, "/", engines_[k].name, ".log"), contest_));
       INFER_TRY(Check(sides[k]));
     }
-    for (peers::Contender& c : sides) {
-      INFER_TRY(peers::WarmUp(c, live.cpus, contest_));
-      INFER_TRY(Check(c));
+    for (size_t k : {0, 1}) {
+      INFER_TRY(peers::WarmUp(sides[k], live.cpus, contest_));
+      INFER_TRY(Check(sides[k]));
+      live.brought_back[k].merge(sides[k].brought_back);
     }
     EvenOut(sides[0], sides[1]);
     StartRecord record;

@@ -1,6 +1,8 @@
 #pragma once
 /// Two sides measured live: start after start, each side in a fresh process, blocks of runs in
 /// turns and in an order drawn anew, until a decision stands or the time is used up.
+#include <set>
+
 #include "tools/infer_bench/compare/decision.h"
 #include "tools/infer_bench/peers/contest.h"
 #include "tools/infer_bench/peers/model_contest.h"
@@ -47,6 +49,7 @@ struct LiveOptions {
 struct LiveComparison {
   std::vector<StartRecord> starts;
   std::vector<int> cpus;
+  std::set<std::string> brought_back[2];  ///< as peers::Contender has them, of all starts
   double seconds = 0;
   bool interrupted = false;
 };

@@ -59,6 +59,13 @@ double CpuSecondsOf(const std::vector<Contender>& contenders) {
   return sum;
 }
 
+/// By what a worker said when it had loaded the model.
+bool RunsOnDevice(const Json& loaded) {
+  const Json settings = loaded.value("settings", Json::object());
+  const std::string on = settings.is_object() ? settings.value("device", "") : "";
+  return !on.empty() && on != "cpu" && on != "reference";
+}
+
 void Keep(const std::vector<double>& block, std::vector<double>& samples) {
   const auto n = static_cast<int64_t>(block.size());
   const int64_t stride = (n + kKeptSamples - 1) / kKeptSamples;
@@ -125,6 +132,8 @@ Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& 
   c.run_ms = run_ms;
   c.block_runs = RunsFor(options.block_s, run_ms, options.min_runs, kMaxBlockRuns);
   c.settle_runs = RunsFor(kSettleSeconds, run_ms, 1, kMaxBlockRuns);
+  if (RunsOnDevice(c.loaded))
+    for (std::string& name : c.worker->BringBack(cpus)) c.brought_back.insert(std::move(name));
   if (!c.worker->StaysOn(cpus)) c.Drop("its threads left the processors that it was pinned to");
   return {};
 }

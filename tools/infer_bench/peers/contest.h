@@ -2,6 +2,7 @@
 /// Engines on one model: each in its worker, timed in turns, with all else that ran in the
 /// meantime.
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ struct Contender {
   /// The runs of the latest block, without the time in which they were ready but others had the
   /// processor. Empty where the worker does not say.
   std::vector<double> undisturbed_ms;
+  /// Names of threads that a device's driver had made for all processors, and that were set back.
+  std::set<std::string> brought_back;
 
   bool takes_part() const { return worker != nullptr; }
   /// Asks its worker. Where that fails the contender takes no part any more, and null is returned.
@@ -78,7 +81,8 @@ Status Enter(Contender& c, const EngineSpec& engine, const Json& load, const std
              const std::string& log, const ContestOptions& options);
 
 /// Runs until times have settled, and chooses the runs of a block. Drops the contender whose
-/// threads may run elsewhere than on `cpus`.
+/// threads may run elsewhere than on `cpus`; those of one that runs on a device are set back first,
+/// since its driver makes threads of its own (Mesa's writers of the shader cache run anywhere).
 Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& options);
 
 /// One round; `blocks` gets each contender's times, in milliseconds and in order.

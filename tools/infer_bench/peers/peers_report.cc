@@ -20,6 +20,7 @@ Json ToJson(const Contender& c) {
   j["settings"] = c.loaded.value("settings", Json::object());
   j["warmup_runs"] = c.warmup_runs;
   j["stable"] = c.stable;
+  j["brought_back_threads"] = c.brought_back;
   j["settle_runs"] = c.settle_runs;
   j["block_runs"] = c.block_runs;
   if (c.samples_ms.empty()) return j;
