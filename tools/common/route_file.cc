@@ -192,7 +192,11 @@ Result<VariantEntry> ReadVariant(const Json& table, const std::string& mode) {
 }
 
 /// Takes what a variants.json says of the variants that the file names without a path, or of all.
-Status Complete(const std::string& json, bool slo, std::vector<VariantEntry>& entries) {
+Status Complete(const std::string& json, const engine::RouteMode& mode, const std::string& device,
+                std::vector<VariantEntry>& entries) {
+  const bool slo = std::holds_alternative<engine::SloRoute>(mode);
+  const auto* affinity = std::get_if<engine::AffinityRoute>(&mode);
+  const bool by_device = affinity && affinity->by == engine::AffinityRoute::By::kDevice;
   INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariants(json));
   if (entries.empty())
     for (const VariantFile& f : listed) entries.push_back({.variant = {.model = f.id}, .path = {}});
@@ -203,15 +207,18 @@ Status Complete(const std::string& json, bool slo, std::vector<VariantEntry>& en
     if (f == listed.end())
       return InvalidModel(Cat(json, " has no variant '", e.variant.model, "'"));
     e.path = f->path;
+    if (by_device && !e.variant.device) e.variant.device = f->device;
     if (!slo) continue;
     if (!e.variant.accuracy) e.variant.accuracy = f->accuracy;
-    if (!e.variant.run_ns && f->latency_ms > 0)
+    // A time of another device tells nothing; the engine learns it from the first runs.
+    const bool is_here = !f->device || *f->device == device;
+    if (!e.variant.run_ns && is_here && f->latency_ms > 0)
       e.variant.run_ns = std::max<int64_t>(1, std::llround(f->latency_ms * 1e6));
   }
   return {};
 }
 
-Result<RouteFile> ReadRoute(const Json& file, const fs::path& folder) {
+Result<RouteFile> ReadRoute(const Json& file, const fs::path& folder, const std::string& device) {
   if (!file.is_object()) return InvalidModel("a route is a table of settings");
   RouteFile out;
   std::string mode, json;
@@ -238,7 +245,7 @@ Result<RouteFile> ReadRoute(const Json& file, const fs::path& folder) {
   const auto beside = [&](const std::string& path) { return (folder / path).string(); };
   for (VariantEntry& e : entries)
     if (!e.path.empty()) e.path = beside(e.path);
-  if (!json.empty()) INFER_TRY(Complete(beside(json), mode == "slo", entries));
+  if (!json.empty()) INFER_TRY(Complete(beside(json), out.policy.mode, device, entries));
   for (VariantEntry& e : entries) {
     out.policy.variants.push_back(std::move(e.variant));
     out.paths.push_back(std::move(e.path));
@@ -251,13 +258,13 @@ Result<RouteFile> ReadRoute(const Json& file, const fs::path& folder) {
 
 }  // namespace
 
-Result<RouteFile> ReadRouteFile(const std::string& path) {
+Result<RouteFile> ReadRouteFile(const std::string& path, const std::string& device) {
   INFER_ASSIGN(const std::string text, ReadFile(path, kMostPolicyBytes));
   const std::string_view trimmed = Trim(text);
   const bool json = !trimmed.empty() && trimmed.front() == '{';
   Result<Json> file = json ? ParseJson(text) : JsonOfToml(text);
   if (!file.ok()) return InvalidModel(Cat(path, ": ", file.status().message()));
-  auto route = ReadRoute(*file, fs::path(path).parent_path());
+  auto route = ReadRoute(*file, fs::path(path).parent_path(), device);
   if (!route.ok() && route.status().code() == Code::kInvalidModel)
     return InvalidModel(Cat(path, ": ", route.status().message()));
   return route;

@@ -21,11 +21,12 @@ struct RouteFile {
 };
 
 /// With `variants_json` in the file, variants without a path are looked for by their names in a
-/// variants.json of `infer-opt sweep`, which tells mode slo their accuracies and times, too; where
-/// the file lists no variants, they are all taken.
+/// variants.json of `infer-opt sweep`; where the file lists no variants, they are all taken. It
+/// tells mode slo their accuracies, and their times where they were measured on `device`, on which
+/// the route will run; affinity by device, where they were measured.
 ///
 /// InvalidModel, one line: no such file, an unknown setting, one that would have no effect, or one
 /// that is missing. Io.
-Result<RouteFile> ReadRouteFile(const std::string& path);
+Result<RouteFile> ReadRouteFile(const std::string& path, const std::string& device);
 
 }  // namespace infer

@@ -32,6 +32,7 @@ bool IsVariant(const Json& j) {
   const auto is_text = [&](const char* name) { return j.contains(name) && j.at(name).is_string(); };
   for (const char* name : {"id", "path", "quantization", "sha256", "model_sha256"})
     if (!j.is_object() || !is_text(name)) return false;
+  if (j.contains("device") && !is_text("device")) return false;
   if (!j.contains("latency_ms") || !j.at("latency_ms").is_number()) return false;
   const std::optional<double> score = ScoreOf(j);
   return !score || (*score >= 0 && *score <= 1);
@@ -67,6 +68,7 @@ Result<VariantFile> FileFrom(const std::string& list, const Json& variant, const
                    .as_it_came = IsAsItCame(variant),
                    .accuracy = ScoreOf(variant),
                    .latency_ms = variant.at("latency_ms").get<double>()};
+  if (variant.contains("device")) file.device = variant.at("device").get<std::string>();
   INFER_TRY(CheckIs(file.path, {variant.at("sha256")}, "not the file that was measured"));
   if (const auto whole = ScoreOf(golden); file.accuracy && whole)
     file.accuracy_loss = *whole - *file.accuracy;

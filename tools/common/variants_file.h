@@ -17,6 +17,8 @@ struct VariantFile {
   /// Accuracy of the model less that of the file.
   std::optional<double> accuracy_loss = {};
   double latency_ms = 0;  ///< of one run, as it was measured
+  /// Where it was measured; nothing: a file of an older sweep, which does not say.
+  std::optional<std::string> device = {};
 };
 
 /// The variants of a variants.json of `infer-opt sweep`. Files are looked for beside it by their

@@ -48,8 +48,8 @@ class SweepCommand : public Command {
            "Written into the folder after every variant, so that what was measured is there "
            "whatever happens; a sweep that was stopped goes on there when it is started again:\n"
            "  ID.onnx        each variant\n"
-           "  variants.json  id, dtype, quantization, size_mb, latency_ms, peak_memory_mb and\n"
-           "                 accuracy_score, pruning and sparsity of each\n"
+           "  variants.json  id, dtype, quantization, device, size_mb, latency_ms,\n"
+           "                 peak_memory_mb, accuracy_score, pruning and sparsity of each\n"
            "  sweep.json     the whole report\n"
            "  sweep.html     plots and table, a page that needs nothing else\n";
   }
@@ -96,7 +96,7 @@ class SweepCommand : public Command {
     if (failed) return IoError(Cat(folder_, ": ", failed.message()));
     report_ = NewReport(context, "infer-opt/sweep@1");
     report_["model"] = infer::ToJson(model, path_);
-    report_["compute"] = device_.compute;
+    report_.update({{"compute", device_.compute}, {"device", device_.device}});
     INFER_TRY(TellCompute(context, device_));
     model_sha256_ = model.info.sha256;
     INFER_TRY(SplitData(context, *shaped_));
@@ -380,9 +380,8 @@ class SweepCommand : public Command {
     INFER_ASSIGN(const auto program, CompileOwnedFor(std::move(read.graph), device_));
     INFER_ASSIGN(const PairTiming timing, TimePair(*program, *golden_, inputs_, context.stop()));
     INFER_ASSIGN(const bench::ColdStart start, ColdStartOf(context, path));
-    v.measured.update({{"path", path},
-                       {"sha256", sha256},
-                       {"bytes", written.file_bytes + written.external_bytes}});
+    v.measured.update({{"path", path}, {"device", device_.device}, {"sha256", sha256}});
+    v.measured["bytes"] = written.file_bytes + written.external_bytes;
     v.measured["sparsity"] = zeros ? Json(*zeros) : Json(nullptr);
     v.measured.update(MeasuredJson(accuracy, timing));
     v.measured["memory"] = MemoryJson(start, timing.memory_a);

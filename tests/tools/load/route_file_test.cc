@@ -27,7 +27,9 @@ class RouteFiles : public ::testing::Test {
     std::ofstream(folder_ / name) << text;
     return (folder_ / name).string();
   }
-  Result<RouteFile> Read(const std::string& text) { return ReadRouteFile(Write("r", text)); }
+  Result<RouteFile> Read(const std::string& text, const std::string& device = "cpu") {
+    return ReadRouteFile(Write("r", text), device);
+  }
   std::string Why(const std::string& text) {
     const auto r = Read(text);
     if (r.ok()) return "ok";
@@ -133,7 +135,7 @@ TEST_F(RouteFiles, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(Why("mode = 'split'\n[[variants]]\nname = 'a'\n[[variants]]\nname = 'b'\n"),
               HasSubstr("more than one variant has no 'path'"));
   EXPECT_THAT(Why("mode = 'split'\n[[variants]]\npath = 'a'\n"), HasSubstr("no 'name'"));
-  EXPECT_EQ(ReadRouteFile((folder_ / "none").string()).status().code(), Code::kIo);
+  EXPECT_EQ(ReadRouteFile((folder_ / "none").string(), "cpu").status().code(), Code::kIo);
 }
 
 TEST_F(RouteFiles, ASweepsVariantsAreTaken) {
@@ -165,6 +167,39 @@ TEST_F(RouteFiles, ASweepsVariantsAreTaken) {
   Write("int8.onnx", "changed");
   EXPECT_THAT(Why("mode = 'slo'\nvariants_json = 'variants.json'\n"),
               HasSubstr("not the file that was measured"));
+}
+
+TEST_F(RouteFiles, VariantsAreOfTheDeviceTheyWereMeasuredOn) {
+  const auto listed = [&](const char* id, const char* quantization, const char* device) {
+    const std::string path = Write(Cat(id, ".onnx"), id);
+    const auto file = InputFile::Open(path);
+    return Cat(R"({"id": ")", id, R"(", "path": ")", id, R"(.onnx", "quantization": ")",
+               quantization, R"(", "device": )", device,
+               R"(, "latency_ms": 1, "accuracy_score": 0.9, "accuracy_metric": "top-1", )",
+               R"("model_sha256": "0", "sha256": ")", *Sha256Of(**file), R"("})");
+  };
+  Write("variants.json",
+        Cat("[", listed("a", "none", R"("cpu")"), ",", listed("b", "full", R"("vulkan")"), "]"));
+  const std::string by_device = "mode = 'affinity'\nby = 'device'\n";
+  const std::string of = "variants_json = 'variants.json'\n";
+  const auto all = Read(by_device + of);
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  EXPECT_EQ(all->policy.variants[0].device, "cpu");
+  EXPECT_EQ(all->policy.variants[1].device, "vulkan");
+  const auto named = Read(by_device + of +
+                          "[[variants]]\nname = 'a'\ndevice = 'vulkan:1'\n"
+                          "[[variants]]\nname = 'b'\n");
+  ASSERT_TRUE(named.ok()) << named.status().message();
+  EXPECT_EQ(named->policy.variants[0].device, "vulkan:1");
+  // Times are of one device; those of another are learnt from its first runs.
+  for (const auto& [device, mine, other] : {std::tuple("cpu", 0, 1), {"vulkan", 1, 0}}) {
+    const auto slo = Read("mode = 'slo'\n" + of, device);
+    ASSERT_TRUE(slo.ok()) << slo.status().message();
+    EXPECT_EQ(slo->policy.variants[static_cast<size_t>(mine)].run_ns, 1'000'000);
+    EXPECT_FALSE(slo->policy.variants[static_cast<size_t>(other)].run_ns);
+  }
+  Write("variants.json", Cat("[", listed("a", "none", "7"), "]"));
+  EXPECT_THAT(Why(by_device + of), HasSubstr("no variants.json"));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   INFER_TRY(setup.serve.Shares().status());
   std::optional<RouteFile> route;
   if (!setup.serve.route.empty()) {
-    INFER_ASSIGN(route, ReadRouteFile(setup.serve.route));
+    INFER_ASSIGN(route, ReadRouteFile(setup.serve.route, setup.session.device.device));
     INFER_TRY(FindMain(*route, setup.serve.route, path).status());
   }
   SessionOptions session = setup.session;

@@ -76,7 +76,7 @@ class Sweep {
       {name: 'variant'}, {name: 'keeps the accuracy'}, {name: task ? 'top-1 %' : 'cosine', sort: r => r.at.score}, ...(task ? [{name: 'points'}] : []),
       {name: 'SQNR dB', sort: r => r.at.sqnr}, ...(eval_ ? [{name: 'eval'}] : []), {name: 'speed-up', sort: r => r.at.speed}, {name: '95 % interval'},
       {name: strip.scale(), kind: 'strip'}, {name: 'ms', sort: r => r.at.ms}, {name: 'MB', sort: r => r.at.bytes}, {name: '× size'}, {name: 'peak MB'}, {name: 'resident MB'},
-      {name: 'file', kind: 'text'}, {name: 'quantization', kind: 'text'}
+      {name: 'device', kind: 'text'}, {name: 'file', kind: 'text'}, {name: 'quantization', kind: 'text'}
     ];
     const rows = this.shown.map(v => {
       const known = v.accuracy !== undefined && v.accuracy !== null, s = sqnrOf(v), speed = object(v.speed_up), ci = numbers(speed.median_ci95), m = object(v.memory);
@@ -86,7 +86,7 @@ class Sweep {
         !known ? 'not known' : task ? show(100 * number(v.accuracy_score), 4) : show(v.accuracy_score, 5), ...(task ? [known ? show(100 * number(v.accuracy_delta), 3) : ''] : []),
         known ? (s === Infinity ? 'equal' : show(s, 3)) : '', ...(eval_ ? [show(v.eval_score)] : []), `${show(speed.median, 3)} x`, showRange(speed.median_ci95, x => show(x, 3)),
         strip.cell(marks, `speed-up ${show(speed.median, 3)}`), show(object(v.latency_ms).median), showMB(v.bytes), show(v.size_ratio, 3),
-        showMB(m.allocated_peak_bytes ?? m.resident_peak_bytes), showMB(m.resident_peak_bytes), this.fileOf(v), [v.quantization, ...list(v.arguments)].map(text).join(' ')
+        showMB(m.allocated_peak_bytes ?? m.resident_peak_bytes), showMB(m.resident_peak_bytes), text(v.device), this.fileOf(v), [v.quantization, ...list(v.arguments)].map(text).join(' ')
       ];
       row.chosen = v.recommended === true;
       row.at = {bytes: number(v.bytes), ms: number(object(v.latency_ms).median), speed: number(speed.median), score: number(v.accuracy_score), sqnr: s};
@@ -106,7 +106,7 @@ class Sweep {
     const delta = this.accuracyOf(v);
     return summary([
       ['recommended', text(v.id), [v.quantization, ...list(v.arguments)].map(text).join(' ')],
-      ['speed-up', `${show(number(v.speed_up.median), 3)} x`, `95 %: ${showRange(v.speed_up.median_ci95, x => show(x, 3))}`],
+      ['speed-up', `${show(number(v.speed_up.median), 3)} x`, `95 %: ${showRange(v.speed_up.median_ci95, x => show(x, 3))}, on ${text(v.device)}`],
       ['size', `${showMB(v.bytes)} MB`, fp32 ? `${show(100 * number(v.size_ratio), 3)} % of ${showMB(fp32.bytes)} MB` : null],
       ['accuracy', !Number.isFinite(delta) ? undefined : this.task ? `${show(delta, 3)} points` : delta === MOST_DB ? 'equal' : `${show(delta, 3)} dB`, this.task ? 'top-1 against FP32' : 'worst output'],
       ['latency', `${show(object(v.latency_ms).median)} ms`], ['variants', String(this.shown.length)]

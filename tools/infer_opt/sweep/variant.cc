@@ -223,6 +223,7 @@ Json VariantsJson(const std::vector<Variant>& variants, const std::string& model
         {"path", v.measured.at("path")},
         {"dtype", v.spec.dtype},
         {"quantization", v.spec.mode.empty() ? "none" : v.spec.mode},
+        {"device", v.measured.at("device")},
         {"size_mb", static_cast<double>(v.bytes()) / 1e6},
         {"latency_ms", v.measured.at("latency_ms").at("median")},
         {"peak_memory_mb", v.measured.at("memory").at("resident_peak_bytes").get<double>() / 1e6}};
@@ -246,9 +247,9 @@ Json VariantsJson(const std::vector<Variant>& variants, const std::string& model
 }
 
 std::string ToText(const std::vector<Variant>& variants, const Recommendation& r) {
-  std::vector<std::vector<std::string>> rows = {{"variant", "file", "x size", "ms", "speed-up",
-                                                 "peak memory", "resident", "zero %", "accuracy %",
-                                                 "points", "SQNR dB", "keeps", "front"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"variant", "device", "file", "x size", "ms", "speed-up", "peak memory", "resident", "zero %",
+       "accuracy %", "points", "SQNR dB", "keeps", "front"}};
   const bool by_command = !variants.empty() && variants[0].measured.contains("eval_score");
   if (by_command) rows[0].emplace_back("eval");
   std::string failed;
@@ -260,7 +261,8 @@ std::string ToText(const std::vector<Variant>& variants, const Recommendation& r
     const bool known = v.measured.contains("accuracy");
     const bool task = known && v.measured.at("accuracy").contains("task");
     rows.push_back(
-        {v.spec.id, HumanBytes(v.bytes()), Fixed(SizeRatio(v, variants[0]), 3),
+        {v.spec.id, v.measured.at("device").get<std::string>(), HumanBytes(v.bytes()),
+         Fixed(SizeRatio(v, variants[0]), 3),
          Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3), SpeedUp(v),
          HumanBytes(PeakBytes(v)),
          HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),

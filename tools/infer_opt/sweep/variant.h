@@ -26,9 +26,9 @@ Result<VariantSpec> ParseVariant(const std::string& text, const std::vector<std:
 
 /// What was measured of a variant, and whether it is good enough.
 ///
-/// `measured` is what the report has of it: path, sha256, bytes, sparsity, latency_ms, speed_up,
-/// memory, accuracy_score, accuracy_delta and, with data, accuracy; with an eval command its
-/// number, eval_score. What decides is read from there, so a sweep that goes on after a kill
+/// `measured` is what the report has of it: path, device, sha256, bytes, sparsity, latency_ms,
+/// speed_up, memory, accuracy_score, accuracy_delta and, with data, accuracy; with an eval command
+/// its number, eval_score. What decides is read from there, so a sweep that goes on after a kill
 /// decides what it would have decided.
 struct Variant {
   VariantSpec spec;
@@ -68,8 +68,9 @@ void Judge(std::vector<Variant>& variants, double max_drop, const EvalFlags& eva
 Recommendation Recommend(const std::vector<Variant>& variants);
 
 Json ToJson(const Variant& v, const Variant& golden, bool recommended);
-/// For a server that picks a variant: [{id, path, dtype, quantization, size_mb, latency_ms,
-/// peak_memory_mb, accuracy_score, accuracy_metric, sha256, model_sha256, pruning, sparsity}].
+/// For a server that picks a variant: [{id, path, dtype, quantization, device, size_mb,
+/// latency_ms, peak_memory_mb, accuracy_score, accuracy_metric, sha256, model_sha256, pruning,
+/// sparsity}].
 Json VariantsJson(const std::vector<Variant>& variants, const std::string& model_sha256);
 std::string ToText(const std::vector<Variant>& variants, const Recommendation& r);
 /// A page that needs nothing else: plots and table of a report's "variants".
