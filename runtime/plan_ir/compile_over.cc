@@ -44,6 +44,21 @@ StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepIn
   return chosen;
 }
 
+bool RunsOn(size_t backend, const StepKernels& chosen) {
+  const auto& all = chosen.backends;
+  return std::find(all.begin(), all.end(), backend) != all.end() ||
+         std::any_of(chosen.parts.begin(), chosen.parts.end(),
+                     [&](const StepKernels& part) { return RunsOn(backend, part); });
+}
+
+/// Says why a step cannot be on the device, where no kernel of the device was there to refuse it.
+void TellNoShader(const StepKernels& chosen, const PlanBackend& device, StepInfo& info) {
+  const std::string name = Cat(device.name(), ":");
+  const auto tells = [&](const std::string& r) { return r.starts_with(name); };
+  if (RunsOn(0, chosen) || std::any_of(info.refusals.begin(), info.refusals.end(), tells)) return;
+  info.refusals.insert(info.refusals.begin(), name + " no shader");
+}
+
 /// Pre: `resident` counts the graph's inputs and outputs.
 void SetResident(Plan& plan, const ResidentValues& resident) {
   plan.resident_inputs.assign(plan.inputs.size(), false);
@@ -99,10 +114,12 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
   std::vector<std::string> without;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     parts.kernels.push_back(KernelsOf({plan, plan.steps[s], options}, backends, infos[s]));
-    if (RunsBodies(plan.steps[s]))
+    if (RunsBodies(plan.steps[s])) {
       infos[s].kernel = "bodies";
-    else if (parts.kernels.back().kernels.empty())
-      without.push_back(Describe(*plan.steps[s].main));
+      continue;
+    }
+    if (first.device()) TellNoShader(parts.kernels.back(), first, infos[s]);
+    if (parts.kernels.back().kernels.empty()) without.push_back(Describe(*plan.steps[s].main));
   }
   if (!options.allow_reference && !without.empty())
     return Unsupported(Cat("no kernel for: ", Join(without, ", ")));

@@ -73,6 +73,7 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
 #endif
   const ShapePlan& shape_plan = **made;
   if (is_static) INFER_TRY(CheckRoom(shape_plan, shape_plan.memory.device_bytes));
+  if (device()) TellWhyOnHost(shape_plan);
   if (observe) Show(observe, shape_plan, origins, NowMs() - begin);
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (runs_bodies_[s]) continue;
@@ -86,6 +87,32 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
     if (is_static) steps_[s].cost = shape_plan.cost[s];
   }
   return {};
+}
+
+void ExecutorProgram::TellWhyOnHost(const ShapePlan& shapes) {
+  std::vector<bool> runs(steps_.size());
+  for (const PlannedLaunch& l : shapes.frame->launches)
+    if (!l.is_copy && !l.crosses) runs[l.step] = true;
+  for (size_t s : shapes.frame->late.steps) runs[s] = true;
+  const std::string name = Cat(parts_.backends.front()->name(), ":");
+  const auto tells = [&](const std::string& r) { return r.find(name) != std::string::npos; };
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    std::vector<std::string>& told = steps_[s].refusals;
+    const auto& planned = shapes.reports->refusals[s];
+    const auto& candidates = parts_.kernels[s].backends;
+    const bool has_shader = std::find(candidates.begin(), candidates.end(), 0) != candidates.end();
+    if (runs_bodies_[s] || shapes.reports->kernel[s] == "view") continue;
+    if (!runs[s]) {
+      told.insert(told.begin(), name + " does not run, its results are known before");
+      continue;
+    }
+    if (!has_shader || shapes.reports->backend[s] == 0 ||
+        std::any_of(told.begin(), told.end(), tells) ||
+        std::any_of(planned.begin(), planned.end(), tells))
+      continue;
+    told.insert(told.begin(),
+                name + " placed on the CPU, copies to the device and back would take longer");
+  }
 }
 
 void ExecutorProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,

@@ -72,6 +72,8 @@ class ExecutorProgram final : public PlanProgram,
   Status CheckRoom(const ShapePlan& plan, int64_t more) const;
 
  private:
+  /// Says of steps that are not on the device why, where no kernel said it.
+  void TellWhyOnHost(const ShapePlan& shapes);
   /// Decisions of the shape plan: layouts and launches, then memory.
   void Show(const PlanObserver& observe, const ShapePlan& shapes,
             std::span<const BufferOrigin> origins, double ms) const;

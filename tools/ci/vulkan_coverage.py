@@ -3,7 +3,7 @@
 
 usage: vulkan_coverage.py INFER_OPT [--zoo INFER_BENCH] [--share PERCENT] [--between N] [--known NAME,...] [MODEL.onnx...] [-- OPTION...]
 
-A row of Markdown for each model; OPTIONs go to `infer-opt inspect` (--set batch=1). Nodes are those that run: what is known before
+A row of Markdown for each model; OPTIONs go to `infer-opt inspect` (--set batch=1). It is the "device_share" of that report. Nodes are those that run: what is known before
 the run, and views, which only give a value other extents, are left out. A crossing is a value that moves between host and device:
 inputs and outputs of the model, which lie on the host, and those between its steps. The last column names the operators without a
 shader, the most frequent first.
@@ -21,11 +21,12 @@ import tempfile
 
 
 def inspect(infer_opt, model, options):
-    done = subprocess.run([infer_opt, "inspect", model, "--plan=all", "--device", "vulkan", "--json", "-", "-q", *options],
+    """Its device_share, null without extents; and why there is none."""
+    done = subprocess.run([infer_opt, "inspect", model, "--kernels", "--plan", "--device", "vulkan", "--json", "-", "-q", *options],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         return None, (done.stderr.strip().splitlines() or [""])[-1]
-    return json.loads(done.stdout)["plan"], ""
+    return json.loads(done.stdout)["device_share"], ""
 
 
 class Coverage:
@@ -33,32 +34,13 @@ class Coverage:
 
     def __init__(self, infer_opt, model, options):
         self.name = os.path.basename(os.path.dirname(model)) if os.path.basename(model) == "model.onnx" else os.path.basename(model)[:-5]
-        plan, self.why = inspect(infer_opt, model, options)
-        views = {v["name"]: v for v in plan or []}
-        if "launches" not in views:
+        share, self.why = inspect(infer_opt, model, options)
+        if share is None:
             self.why = self.why or "no plan without extents"
             return
-        steps, buffers = views["layouts"]["steps"], {b["buffer"]: b for b in views["memory"]["buffers"]}
-        self.ends = self.between = self.bytes = self.nodes = self.on_shaders = 0
-        self.without = collections.Counter()
-        running = set()
-        for launch in views["launches"]["launches"]:
-            if launch["kind"] == "transfer":
-                source, target = (buffers[b] for b in launch["args"][:2])
-                self.bytes += target["bytes"]
-                if source["kind"] == "input" or target["kind"] == "output":
-                    self.ends += 1
-                else:
-                    self.between += 1
-            elif launch["kind"] in ("kernel", "reference", "late"):
-                running.add(launch["step"])
-        for s in running:
-            n = len(steps[s]["op"].split("+"))
-            self.nodes += n
-            if all(part.startswith("vulkan:") for part in steps[s]["kernel"].split(" + ")):
-                self.on_shaders += n
-            else:
-                self.without[steps[s]["op"]] += 1
+        self.nodes, self.on_shaders, self.bytes = share["nodes"], share["on_device"], share["crossing_bytes"]
+        self.ends, self.between = share["crossings"]["inputs_and_outputs"], share["crossings"]["between_steps"]
+        self.without = collections.Counter({w["op"]: w["nodes"] for w in share["without"]})
 
     def share(self):
         return 100 * self.on_shaders / max(self.nodes, 1)

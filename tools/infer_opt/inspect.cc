@@ -8,6 +8,7 @@
 #include "lib/ir/text.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/device_share.h"
 #include "tools/common/model_options.h"
 #include "tools/common/plan_report.h"
 #include "tools/common/report.h"
@@ -180,8 +181,8 @@ class InspectCommand : public Command {
       const PlanObserver observe = [&](const PlanView& v) { views.push_back(v); };
       // Layouts, launches and memory come of extents alone.
       const bool of_extents = !plan_.empty() && !census.extents.empty();
-      INFER_ASSIGN(const auto program, CompileFor(of_extents ? sized : model.graph, device_,
-                                                  plan_.empty() ? PlanObserver() : observe));
+      INFER_ASSIGN(const auto program,
+                   CompileFor(of_extents ? sized : model.graph, device_, observe));
       report["device"] = device_.device;
       report["compute"] = device_.compute;
       if (kernels_) {
@@ -190,6 +191,7 @@ class InspectCommand : public Command {
         TellProducts(context, *program, device_.computes());
         if (!costs.empty() && !census.extents.empty())
           context.PrintLine(Cat("MFLOP and MB with ", ToString(census.extents)));
+        INFER_TRY(ShowShare(context, *program, views, sized, census.extents, report));
       }
       if (!plan_.empty()) INFER_TRY(ShowPlan(context, plan_, views, report));
       if (of_extents) context.PrintLine(Cat("plan with ", ToString(census.extents)));
@@ -303,6 +305,31 @@ class InspectCommand : public Command {
     });
     context.PrintLine(Cat(in_it, " of ", steps.size(), " steps multiply in ", Name(compute),
                           "; a product that does not says why, and all else computes in f32"));
+  }
+
+  /// Of a device that steps are placed on. Transfers are planned for extents: where the program was
+  /// compiled with open ones, which count as 1 then, once more with those that were found.
+  Status ShowShare(Context& context, const Program& program, std::span<const PlanView> views,
+                   const Graph& sized, const OpenExtents& extents, Json& report) const {
+    report["device_share"] = Json();
+    if (!program.device()) return {};
+    INFER_ASSIGN(const auto backend, MakeBackend(device_.device));
+    std::optional<DeviceShare> share = ShareOf(views, backend->name());
+    const bool with_found = plan_.empty() && !extents.empty();
+    if (with_found) {
+      std::vector<PlanView> found;
+      const auto compiled =
+          CompileFor(sized, device_, [&](const PlanView& v) { found.push_back(v); });
+      share = compiled.ok() ? ShareOf(found, backend->name()) : std::nullopt;
+    }
+    if (!share) {
+      context.Note("what crosses is planned for extents (--set, --shape)");
+      return {};
+    }
+    report["device_share"] = infer::ToJson(*share);
+    context.PrintLine(Cat(infer::ToText(*share, backend->name()),
+                          with_found ? Cat(", with ", ToString(extents)) : ""));
+    return {};
   }
 
   static void ShowKernels(Context& context, const Program& program,
