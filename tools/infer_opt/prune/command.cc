@@ -117,6 +117,9 @@ class PruneCommand : public Command {
     INFER_TRY(fine_tune_.CheckData(golden, data_.calibration, context.stop()));
     INFER_TRY(TellWithoutData(context));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
+    if (!OfWeights() && device_.device != DeviceOptions().device)
+      context.Warn(Cat("what a layer gains is priced by the cost table of the CPU's kernels; ",
+                       device_.device, " may gain less"));
     if (channels_.structured) {
       INFER_TRY(RemoveChannels(context, golden, model, *backend, options, report));
     } else if (low_rank_.low_rank) {

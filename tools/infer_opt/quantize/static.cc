@@ -136,6 +136,10 @@ class StaticMode : public QuantizeMode {
   Status ChooseCosts(const QuantizeJob& job) {
     recipe_options_.reader = {job.for_ort ? job.target : nullptr, job.opset_limit};
     if (!cost_table_.empty()) {
+      if (!job.for_ort && job.backend.name() != "cpu")
+        job.context.Warn(
+            Cat("--cost-table has prices of the CPU's kernels, which decide nothing on ",
+                job.backend.name()));
       INFER_ASSIGN(recipe_options_.costs, ReadCostTable(cost_table_));
     } else if (job.for_ort) {
       recipe_options_.costs = CostTable::OfOnnxRuntime();
@@ -258,18 +262,19 @@ class StaticMode : public QuantizeMode {
   /// What was weighed against what, where there was a choice.
   static std::string Candidates(const RecipeReport& r) {
     if (r.candidates.size() < 3) return "";
+    // Where a device was named no table knows its time.
+    const std::string by = r.weighed ? Cat("by the cost table (", r.cost_table, "), ") : "";
     std::vector<std::vector<std::string>> rows = {{"candidate", "int8 layers", "of FP32's time",
                                                    "of its bytes", "dB", "drop %", "holds",
                                                    "chosen"}};
     const auto share = [](double a, double b) { return b > 0 ? Cat(Rounded(a / b, 3)) : "-"; };
     for (const RecipeCandidate& c : r.candidates)
-      rows.push_back({c.name, Cat(c.int8_layers), share(c.cost.us, r.fused.us),
+      rows.push_back({c.name, Cat(c.int8_layers), r.weighed ? share(c.cost.us, r.fused.us) : "-",
                       share(static_cast<double>(c.cost.bytes), static_cast<double>(r.fused.bytes)),
                       std::isfinite(c.sqnr_db) ? Cat(Rounded(c.sqnr_db, 3)) : "-",
                       Cat(Rounded(100 * c.drop, 2)), c.holds ? "yes" : "no",
                       c.chosen ? "yes" : ""});
-    return Cat("by the cost table (", r.cost_table, "), judged by ", r.basis, ":\n",
-               TextTable(rows), "\n");
+    return Cat(by, "judged by ", r.basis, ":\n", TextTable(rows), "\n");
   }
 
   static constexpr double kBeyondGateDb = 1;
