@@ -323,7 +323,7 @@ class InspectCommand : public Command {
       share = compiled.ok() ? ShareOf(found, backend->name()) : std::nullopt;
     }
     if (!share) {
-      context.Note("what crosses is planned for extents (--set, --shape)");
+      context.Note("crossings are planned for extents (--set, --shape)");
       return {};
     }
     report["device_share"] = infer::ToJson(*share);

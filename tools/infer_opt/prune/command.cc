@@ -118,7 +118,7 @@ class PruneCommand : public Command {
     INFER_TRY(TellWithoutData(context));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     if (!OfWeights() && device_.device != DeviceOptions().device)
-      context.Warn(Cat("what a layer gains is priced by the cost table of the CPU's kernels; ",
+      context.Warn(Cat("the gain of a layer is priced by the cost table of the CPU's kernels; ",
                        device_.device, " may gain less"));
     if (channels_.structured) {
       INFER_TRY(RemoveChannels(context, golden, model, *backend, options, report));
