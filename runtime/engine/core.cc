@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/support/exceptions.h"
+#include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 
 namespace infer::engine {
@@ -89,6 +90,7 @@ void Core::Submit(Request request, Callback callback, Entry entry) {
   p->request = std::move(request);
   p->callback = std::move(callback);
   p->shadow = entry.shadow;
+  if (entry.taken) *entry.taken = p;
   if (forked())
     return Reject(p, InvalidArgument("the engine was made before this process was forked: make "
                                      "one in the child"));
@@ -117,6 +119,19 @@ void Core::Submit(Request request, Callback callback, Entry entry) {
       if (const auto self = core.lock()) self->Cancel(weak);
     });
   if (mine) Begin(mine);
+}
+
+void Core::Help(const Pending& p) {
+  // Who holds lanes must not wait for others'; in the child of a fork the mutex may be held.
+  if (forked() || HoldsLanes()) return;
+  BatchPtr mine;
+  {
+    const std::lock_guard lock(mutex_);
+    Batch* batch = p.batch;
+    if (!batch || batch->begun || batch->items.size() != 1 || batch->place == Place::kAside) return;
+    mine = batch->shared_from_this();
+  }
+  Begin(mine);
 }
 
 /// The run that was begun for `p` alone, for the thread that submits.

@@ -52,6 +52,7 @@ struct Entry {
   bool continues = false;  ///< another one, which was taken: it is taken while the engine drains
   bool shadow = false;     ///< a copy, whose answer nobody waits for
   bool helps = false;      ///< the thread that submits may run it
+  std::weak_ptr<Pending>* taken = nullptr;  ///< is given the request, for Help
 };
 
 class Core : public std::enable_shared_from_this<Core> {
@@ -67,6 +68,9 @@ class Core : public std::enable_shared_from_this<Core> {
   Status Prefetch(const std::string& name);
   MemoryStats Memory() const;
   void Submit(Request request, Callback callback, Entry entry = {});
+  /// On a thread that waits for the answer to `p`: runs it, if it was to run alone and no thread has
+  /// begun it.
+  void Help(const Pending& p);
   /// Rejects the request.
   void Refuse(Request request, Callback callback, Status why);
   /// `sequence`: whether the model has it is told, too.

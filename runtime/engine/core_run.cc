@@ -61,10 +61,11 @@ void Core::Refuted(const Batch& batch) {
   stats.padding[static_cast<size_t>(Padding::kRefuted)] += static_cast<int64_t>(batch.items.size());
 }
 
-/// On a thread of its place, or of a caller who waits for it.
+/// On a thread of its place, or of a caller who waits for it: the first to come runs it.
 void Core::Begin(const BatchPtr& batch) {
   {
     const std::lock_guard lock(mutex_);
+    if (batch->begun) return;
     computing_ += batch->place == Place::kAside ? 0 : 1;
     batch->begun = true;
     DropEnded(*batch);

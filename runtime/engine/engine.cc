@@ -78,13 +78,19 @@ std::vector<RouteStats> Engine::StatsOfRoutes() const { return routes_->Stats();
 void Engine::Submit(Request request, Callback callback) {
   // A callback may destroy the engine before this returns.
   const std::shared_ptr<Routes> routes = routes_;
-  routes->Submit(std::move(request), std::move(callback), /*helps=*/false);
+  routes->Submit(std::move(request), std::move(callback), {});
 }
 
-std::future<Outcome> Engine::Submit(Request request) {
-  auto promise = std::make_shared<std::promise<Outcome>>();
-  std::future<Outcome> future = promise->get_future();
-  Submit(std::move(request), [promise](Outcome o) { promise->set_value(std::move(o)); });
+Future Engine::Submit(Request request) {
+  const auto promise = std::make_shared<std::promise<Outcome>>();
+  Future future;
+  future.told_ = promise->get_future();
+  future.core_ = core_;
+  // Another thread's callback may destroy the engine before this returns.
+  const std::shared_ptr<Routes> routes = routes_;
+  routes->Submit(
+      std::move(request), [promise](Outcome o) { promise->set_value(std::move(o)); },
+      {.taken = &future.request_});
   return future;
 }
 
@@ -103,7 +109,7 @@ Outcome Engine::Infer(Request request) {
         answer->there.store(true, std::memory_order_release);
         answer->there.notify_one();
       },
-      /*helps=*/true);
+      {.helps = true});
   thread_local Patience patience;
   if (!patience.Look([&] { return answer->there.load(std::memory_order_acquire); }))
     answer->there.wait(false, std::memory_order_acquire);

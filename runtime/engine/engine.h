@@ -5,17 +5,16 @@
 /// All functions may be called from any thread, also from callbacks. No function throws.
 ///
 /// Threads. Outputs of a run are told on the thread that ran it: one of the pool, or one that waits
-/// in Infer. Requests that end
-/// without a run (cancelled, timed out) are told on the engine's timer thread, so that a busy pool
+/// in Infer or in a Future. Requests that end without a run (cancelled, timed out) are told on the engine's timer thread, so that a busy pool
 /// does not hold them up. A rejection is told before Submit returns, on the thread that submits. A
 /// callback may submit, drain and destroy the engine. One that blocks holds up its thread: others
 /// of the pool go on; on the timer thread it holds up later ends of that kind. An exception that
 /// leaves a callback is counted and dropped.
 #include <coroutine>
-#include <future>
 #include <memory>
 #include <optional>
 
+#include "runtime/engine/future.h"
 #include "runtime/engine/request.h"
 #include "runtime/engine/route.h"
 #include "runtime/engine/telemetry.h"
@@ -116,8 +115,8 @@ class Engine {
 
   /// Returns at once; `callback` is called exactly once.
   void Submit(Request request, Callback callback);
-  /// A future that is dropped drops the outcome; the request runs nevertheless.
-  std::future<Outcome> Submit(Request request);
+  /// Returns at once. Who waits in the future may run the request (runtime/engine/future.h).
+  Future Submit(Request request);
   /// Submits and waits. Where the request may begin at once and alone, the calling thread runs it,
   /// in the place of one of the pool. Not from a callback: a pool of one thread would wait for
   /// itself.

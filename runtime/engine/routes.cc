@@ -165,9 +165,9 @@ Status Routes::Remove(const std::string& name) {
   return SetShadows(gone->policy(), false);
 }
 
-void Routes::Submit(Request request, Callback callback, bool helps) {
+void Routes::Submit(Request request, Callback callback, Entry entry) {
   const RoutePtr route = core_->forked() ? nullptr : Find(request.model);
-  if (!route) return core_->Submit(std::move(request), std::move(callback), {.helps = helps});
+  if (!route) return core_->Submit(std::move(request), std::move(callback), entry);
   const int64_t now_ns = core_->NowNs();
   const std::vector<ModelLoad> loads = LoadsOf(*route, request.sequence.id);
   RouteState::Picked picked;
@@ -198,7 +198,7 @@ void Routes::Submit(Request request, Callback callback, bool helps) {
   }
   const auto pairs = flight->pairs;
   flight->again = std::move(request);
-  Send(flight, *picked.variant, {.helps = helps});
+  Send(flight, *picked.variant, entry);
   for (size_t i = 0; i < copies.size(); ++i)
     SendCopy(route, pairs[i], std::move(copied[i]), copies[i]);
 }

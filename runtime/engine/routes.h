@@ -18,8 +18,8 @@ class Routes : public std::enable_shared_from_this<Routes> {
   Status Set(const std::string& name, RoutePolicy policy);
   Status Remove(const std::string& name);
   bool Has(const std::string& name) const;
-  /// A name that is no route's is a model's. `helps`: the submitting thread may run the request.
-  void Submit(Request request, Callback callback, bool helps);
+  /// A name that is no route's is a model's. `entry`: of the first variant.
+  void Submit(Request request, Callback callback, Entry entry);
   Status RecordOutcome(const Ticket& ticket, bool good);
   std::vector<RouteStats> Stats();
 

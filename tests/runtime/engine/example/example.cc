@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
                  {{.model = "stable", .weight = 9}, {.model = "candidate", .weight = 1}}});
   if (!routed.ok()) return std::puts(routed.message().c_str()), 1;
 
-  std::vector<std::future<engine::Outcome>> answers;
+  std::vector<engine::Future> answers;
   for (int i = 0; i < 20; ++i)
     answers.push_back((*server)->Submit({.model = "digits",
                                          .inputs = {image},
