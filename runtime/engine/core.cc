@@ -10,7 +10,8 @@ namespace infer::engine {
 
 bool Core::Knows(const std::string& model) const {
   const std::lock_guard lock(mutex_);
-  return models_.contains(model);
+  const auto it = models_.find(model);
+  return it != models_.end() && it->second.IsThere();
 }
 
 ModelLoad Core::LoadOf(const std::string& model, const std::string& sequence) const {
@@ -139,11 +140,15 @@ Status Core::Admit(Pending& p, const Entry& entry) {
   ++m.stats.submitted;
   const auto refuse = [&](Status why) {
     ++m.stats.ends[EndIndex(State::kRejected)];
-    p.times = &m.times;
+    p.times = m.times;
     return why;
   };
   if (closed_ && !entry.continues)
     return refuse(ResourceExhausted("the engine takes no more requests"));
+  if (static_cast<size_t>(p.request.priority) >= kPriorities)
+    return refuse(InvalidArgument("the request has no priority that there is"));
+  if (p.request.sequence.id.empty() && (p.request.sequence.begins || p.request.sequence.ends))
+    return refuse(InvalidArgument("the request begins or ends no sequence: it names none"));
   if (!p.request.device.empty())
     return refuse(InvalidArgument(Cat("model '", p.request.model, "' is no route by device")));
   if (m.shadow != entry.shadow)
@@ -157,7 +162,7 @@ Status Core::Admit(Pending& p, const Entry& entry) {
   if (!m.current && !m.loader)
     return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
   m.last_use = ++uses_;
-  p.times = &m.times;
+  p.times = m.times;
   if (!m.current) return Await(m, p);
   Status fits = AdmitTo(m, p);
   return fits.ok() ? fits : refuse(std::move(fits));
@@ -307,14 +312,14 @@ std::vector<ModelStats> Core::Stats() const {
   std::vector<ModelStats> all;
   if (forked()) return all;
   const int64_t now_ns = NowNs();
-  std::vector<const Telemetry*> times;
+  std::vector<std::shared_ptr<const Telemetry>> times;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, m] : models_) {
       ModelStats& s = all.emplace_back(m.stats);
       s.model = name;
       s.old_versions = static_cast<int>(m.old.size());
-      times.push_back(&m.times);
+      times.push_back(m.times);
       s.arriving = static_cast<int64_t>(m.arriving.size());
       if (!m.current) continue;
       s.version = m.current->number();

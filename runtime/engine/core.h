@@ -71,6 +71,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Refuse(Request request, Callback callback, Status why);
   /// `sequence`: whether the model has it is told, too.
   ModelLoad LoadOf(const std::string& model, const std::string& sequence = {}) const;
+  /// It is loaded, registered, or about to be; or answers what it has.
   bool Knows(const std::string& model) const;
   Result<std::shared_ptr<const Program>> ProgramOf(const std::string& model) const;
   /// A shadow takes copies only, and its runs hold nobody up. InvalidArgument: `model` is not
@@ -97,8 +98,13 @@ class Core : public std::enable_shared_from_this<Core> {
     bool loading = false;            // or about to be
     std::list<PendingPtr> arriving;  // that wait until it is loaded
     int64_t last_use = 0;
+    int making = 0;  // calls of Load that make a version
     ModelStats stats;
-    Telemetry times;
+    std::shared_ptr<Telemetry> times = std::make_shared<Telemetry>();
+
+    bool IsThere() const {
+      return current || loader || loading || making > 0 || !old.empty() || !arriving.empty();
+    }
   };
   /// What is left to do once the mutex is free.
   struct Todo {
@@ -114,6 +120,7 @@ class Core : public std::enable_shared_from_this<Core> {
   };
 
   // Called with the mutex held.
+  Status Put(const std::string& name, Model& m, std::shared_ptr<Version> version, Todo& todo);
   Status Admit(Pending& p, const Entry& entry);
   Status AdmitTo(Model& m, Pending& p);
   Status AdmitInputs(Model& m, Pending& p);
@@ -151,6 +158,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void DropEnded(Batch& batch);
   void Supersede(Model& m);
   void ReleaseVersions(Model& m, Todo& todo);
+  void ForgetUnloaded();
 
   // Called without it.
   void Do(Todo todo);
@@ -166,6 +174,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Finish(const BatchPtr& batch);
   void Reject(const PendingPtr& p, Status why);
   void Tell(std::vector<PendingPtr> told);
+  void Log(const Pending& p);
   void Deliver();
   void CallBack(Pending& p);
   void AwaitQuiet();

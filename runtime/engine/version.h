@@ -63,9 +63,6 @@ struct ModelOptions {
   std::shared_ptr<DriftWatch> drift = {};
 };
 
-/// Of the elements of all.
-int64_t BytesOf(const std::vector<Datum>& inputs);
-
 /// What the request's inputs are to the version.
 struct Fit {
   Status status;
