@@ -161,10 +161,10 @@ Json TargetJson(const LoadTarget& t, const LoadSetup& setup) {
 }
 
 Json SettingsJson(const LoadOptions& o) {
-  const bool closed = o.arrivals == Arrivals::kClosed;
+  const bool closed = o.arrivals == Arrivals::kClosed, at_rate = o.rate > 0;
   return {{"arrivals", Name(o.arrivals)},
           {"concurrency", closed ? Json(o.concurrency) : Json()},
-          {"rate_per_s", closed ? Json() : Json(o.rate)},
+          {"rate_per_s", closed || !at_rate ? Json() : Json(o.rate)},
           {"seed", o.seed},
           {"samples_per_query", o.samples_per_query},
           {"duration_s", o.duration_s},
