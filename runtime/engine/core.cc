@@ -313,6 +313,7 @@ std::vector<ModelStats> Core::Stats() const {
   if (forked()) return all;
   const int64_t now_ns = NowNs();
   std::vector<std::shared_ptr<const Telemetry>> times;
+  std::vector<std::deque<Model::Kept>> kept;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, m] : models_) {
@@ -320,6 +321,7 @@ std::vector<ModelStats> Core::Stats() const {
       s.model = name;
       s.old_versions = static_cast<int>(m.old.size());
       times.push_back(m.times);
+      kept.push_back(m.kept);
       s.arriving = static_cast<int64_t>(m.arriving.size());
       if (!m.current) continue;
       s.version = m.current->number();
@@ -334,7 +336,10 @@ std::vector<ModelStats> Core::Stats() const {
                                                 : "its rules stack no more than one row";
     }
   }
-  for (size_t i = 0; i < all.size(); ++i) all[i].times = times[i]->View(now_ns);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].times = times[i]->View(now_ns);
+    for (const Model::Kept& k : kept[i]) all[i].versions.push_back({k.version, k.device, *k.times});
+  }
   return all;
 }
 

@@ -101,6 +101,12 @@ class Core : public std::enable_shared_from_this<Core> {
     int making = 0;  // calls of Load that make a version
     ModelStats stats;
     std::shared_ptr<Telemetry> times = std::make_shared<Telemetry>();
+    struct Kept {
+      int64_t version;
+      std::string device;
+      std::shared_ptr<const Times> times;
+    };
+    std::deque<Kept> kept = {};  // of the last versions
 
     bool IsThere() const {
       return current || loader || loading || making > 0 || !old.empty() || !arriving.empty();
@@ -158,6 +164,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void DropEnded(Batch& batch);
   void Supersede(Model& m);
   void ReleaseVersions(Model& m, Todo& todo);
+  static void SetCurrent(Model& m, std::shared_ptr<Version> version);
   void ForgetUnloaded();
 
   // Called without it.

@@ -53,8 +53,7 @@ Status Core::Put(const std::string& name, Model& m, std::shared_ptr<Version> ver
   if (m.loader) return InvalidArgument(Cat("model '", name, "' is registered"));
   GoAway(go, holders, todo);
   Supersede(m);
-  version->aside = m.shadow;
-  m.current = std::move(version);
+  SetCurrent(m, std::move(version));
   m.last_use = ++uses_;
   ReleaseVersions(m, todo);
   peak_bytes_ = std::max(peak_bytes_, UsedBytes());
@@ -100,6 +99,13 @@ void Core::ForgetUnloaded() {
     models_.erase(name);
     --left;
   }
+}
+
+void Core::SetCurrent(Model& m, std::shared_ptr<Version> version) {
+  version->aside = m.shadow;
+  m.kept.push_back({version->number(), version->device(), version->times()});
+  if (m.kept.size() > kKeptVersions) m.kept.pop_front();
+  m.current = std::move(version);
 }
 
 void Core::Supersede(Model& m) {
@@ -342,8 +348,7 @@ void Core::Install(Todo& todo) {
   parked_.version = parked;
   if (UsedBytes() > options_.memory_bytes) return;
   parked_.version = nullptr;
-  m.current = parked;
-  m.current->aside = m.shadow;
+  SetCurrent(m, parked);
   ++m.stats.loads;
   EndLoad(name, {}, todo);
 }

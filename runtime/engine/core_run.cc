@@ -258,6 +258,7 @@ void Core::Tell(std::vector<PendingPtr> told) {
   for (const PendingPtr& p : told) {
     if (forked()) break;
     if (p->times) p->times->Record(p->outcome.end, p->outcome.phases, NowNs());
+    if (p->version) p->version->times()->Record(p->outcome.end, p->outcome.phases);
     if (options_.log) Log(*p);
   }
   Telling here{this, {told.begin(), told.end()}, t_telling};

@@ -48,6 +48,14 @@ struct EngineOptions {
   std::shared_ptr<RequestLog> log = {};     ///< gets each request that ends; none: nobody does
 };
 
+/// One version of a model: its requests, on its device.
+struct VersionStats {
+  int64_t version = 0;
+  std::string device = {};  ///< ModelSource::device
+  Times times = {};         ///< in total
+};
+inline constexpr size_t kKeptVersions = 4;
+
 /// Counts since the model was first loaded, over all its versions.
 struct ModelStats {
   std::string model;
@@ -72,6 +80,7 @@ struct ModelStats {
   std::map<int64_t, int64_t> batch_rows;        ///< rows of a run -> runs
   std::map<int64_t, RunTimes> run_times;        ///< rows of a run -> times of such runs
   int64_t thrown = 0;                           ///< exceptions that left callbacks
+  std::vector<VersionStats> versions;           ///< the last kKeptVersions, the newest last
   TelemetryView times;
 };
 

@@ -43,6 +43,7 @@ Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
                                   const CompileOptions& options) {
   ModelSource source;
   source.lanes = options.threads;
+  source.device = backend.name();
   ProveAxes(graph, source);
   INFER_ASSIGN(source.program, backend.CompileOwned(std::move(graph), options));
   return source;

@@ -49,6 +49,30 @@ TEST(Names, AnUnloadedModelKeepsItsCountsAndBeginsAnew) {
   EXPECT_EQ(StatsOf(*engine).submitted, 2);
 }
 
+TEST(Names, VersionsAreToldApart) {
+  const auto engine = Made();
+  const ModelSource source = SourceOf(kRowsModel);
+  for (int version = 1; version <= 6; ++version) {
+    ASSERT_TRUE(engine->Load("m", source).ok());
+    for (int i = 0; i < version; ++i) ASSERT_EQ(engine->Infer(For(1)).end, State::kSucceeded);
+    Request late = For(1);
+    late.timeout_ns = -1;
+    ASSERT_EQ(engine->Infer(std::move(late)).end, State::kTimedOut);
+  }
+  const ModelStats stats = StatsOf(*engine);
+  ASSERT_EQ(stats.versions.size(), kKeptVersions);
+  for (size_t i = 0; i < kKeptVersions; ++i) {
+    const VersionStats& v = stats.versions[i];
+    EXPECT_EQ(v.version, static_cast<int64_t>(i) + 3);
+    EXPECT_EQ(v.device, "reference");
+    EXPECT_EQ(v.times.ended(State::kSucceeded), v.version);
+    EXPECT_EQ(v.times.ended(State::kTimedOut), 1);
+    EXPECT_EQ(v.times.by[EndIndex(State::kSucceeded)][static_cast<size_t>(Phase::kCompute)].count(),
+              v.version);
+  }
+  EXPECT_EQ(stats.times.total.ended(State::kSucceeded), 21);
+}
+
 TEST(Names, ALoadThatFailsLeavesNoName) {
   const auto engine = Made();
   EXPECT_FALSE(engine->Load("m", {}).ok());
