@@ -11,7 +11,8 @@ namespace infer::engine {
 
 bool Core::Knows(const std::string& model) const {
   const std::lock_guard lock(mutex_);
-  return models_.contains(model);
+  const auto it = models_.find(model);
+  return it != models_.end() && it->second.IsThere();
 }
 
 ModelLoad Core::LoadOf(const std::string& model, const std::string& sequence) const {
@@ -154,11 +155,15 @@ Status Core::Admit(Pending& p, const Entry& entry) {
   ++m.stats.submitted;
   const auto refuse = [&](Status why) {
     ++m.stats.ends[EndIndex(State::kRejected)];
-    p.times = &m.times;
+    p.times = m.times;
     return why;
   };
   if (closed_ && !entry.continues)
     return refuse(ResourceExhausted("the engine takes no more requests"));
+  if (static_cast<size_t>(p.request.priority) >= kPriorities)
+    return refuse(InvalidArgument("the request has no priority that there is"));
+  if (p.request.sequence.id.empty() && (p.request.sequence.begins || p.request.sequence.ends))
+    return refuse(InvalidArgument("the request begins or ends no sequence: it names none"));
   if (!p.request.device.empty())
     return refuse(InvalidArgument(Cat("model '", p.request.model, "' is no route by device")));
   if (m.shadow != entry.shadow)
@@ -172,7 +177,7 @@ Status Core::Admit(Pending& p, const Entry& entry) {
   if (!m.current && !m.loader)
     return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
   m.last_use = ++uses_;
-  p.times = &m.times;
+  p.times = m.times;
   if (!m.current) return Await(m, p);
   Status fits = AdmitTo(m, p);
   return fits.ok() ? fits : refuse(std::move(fits));
@@ -322,14 +327,16 @@ std::vector<ModelStats> Core::Stats() const {
   std::vector<ModelStats> all;
   if (forked()) return all;
   const int64_t now_ns = NowNs();
-  std::vector<const Telemetry*> times;
+  std::vector<std::shared_ptr<const Telemetry>> times;
+  std::vector<std::deque<Model::Kept>> kept;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, m] : models_) {
       ModelStats& s = all.emplace_back(m.stats);
       s.model = name;
       s.old_versions = static_cast<int>(m.old.size());
-      times.push_back(&m.times);
+      times.push_back(m.times);
+      kept.push_back(m.kept);
       s.arriving = static_cast<int64_t>(m.arriving.size());
       if (!m.current) continue;
       s.version = m.current->number();
@@ -344,7 +351,10 @@ std::vector<ModelStats> Core::Stats() const {
                                                 : "its rules stack no more than one row";
     }
   }
-  for (size_t i = 0; i < all.size(); ++i) all[i].times = times[i]->View(now_ns);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].times = times[i]->View(now_ns);
+    for (const Model::Kept& k : kept[i]) all[i].versions.push_back({k.version, k.device, *k.times});
+  }
   return all;
 }
 

@@ -75,6 +75,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Refuse(Request request, Callback callback, Status why);
   /// `sequence`: whether the model has it is told, too.
   ModelLoad LoadOf(const std::string& model, const std::string& sequence = {}) const;
+  /// It is loaded, registered, or about to be; or answers what it has.
   bool Knows(const std::string& model) const;
   Result<std::shared_ptr<const Program>> ProgramOf(const std::string& model) const;
   /// A shadow takes copies only, and its runs hold nobody up. InvalidArgument: `model` is not
@@ -101,8 +102,19 @@ class Core : public std::enable_shared_from_this<Core> {
     bool loading = false;            // or about to be
     std::list<PendingPtr> arriving;  // that wait until it is loaded
     int64_t last_use = 0;
+    int making = 0;  // calls of Load that make a version
     ModelStats stats;
-    Telemetry times;
+    std::shared_ptr<Telemetry> times = std::make_shared<Telemetry>();
+    struct Kept {
+      int64_t version;
+      std::string device;
+      std::shared_ptr<const Times> times;
+    };
+    std::deque<Kept> kept = {};  // of the last versions
+
+    bool IsThere() const {
+      return current || loader || loading || making > 0 || !old.empty() || !arriving.empty();
+    }
   };
   /// What is left to do once the mutex is free.
   struct Todo {
@@ -118,6 +130,7 @@ class Core : public std::enable_shared_from_this<Core> {
   };
 
   // Called with the mutex held.
+  Status Put(const std::string& name, Model& m, std::shared_ptr<Version> version, Todo& todo);
   Status Admit(Pending& p, const Entry& entry);
   Status AdmitTo(Model& m, Pending& p);
   Status AdmitInputs(Model& m, Pending& p);
@@ -155,6 +168,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void DropEnded(Batch& batch);
   void Supersede(Model& m);
   void ReleaseVersions(Model& m, Todo& todo);
+  static void SetCurrent(Model& m, std::shared_ptr<Version> version);
+  void ForgetUnloaded();
 
   // Called without it.
   void Do(Todo todo);
@@ -170,6 +185,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Finish(const BatchPtr& batch);
   void Reject(const PendingPtr& p, Status why);
   void Tell(std::vector<PendingPtr> told);
+  void Log(const Pending& p);
   void Deliver();
   void CallBack(Pending& p);
   void AwaitQuiet();

@@ -4,6 +4,8 @@
 #include "lib/support/exceptions.h"
 #include "lib/support/strings.h"
 #include "runtime/engine/core.h"
+#include "runtime/engine/settings.h"
+#include "runtime/engine/values.h"
 
 namespace infer::engine {
 namespace {
@@ -26,32 +28,37 @@ Status Core::Load(const std::string& name, ModelSource source, ModelOptions opti
     Model& m = models_[name];
     if (m.loader) return InvalidArgument(Cat("model '", name, "' is registered: unload it first"));
     number = ++m.versions;
+    ++m.making;
   }
-  INFER_ASSIGN(auto version, Version::Make(name, number, std::move(source), std::move(options),
-                                           {.priority = warming, .homes = homes_}));
+  auto made = Version::Make(name, number, std::move(source), std::move(options),
+                            {.priority = warming, .homes = homes_});
   Todo todo;
-  Status fits;
+  Status fits = made.status();
   {
     const std::lock_guard lock(mutex_);
-    Model& m = models_[name];
-    // Of the old version both are there until it has answered its requests.
-    std::vector<MemoryHolder> holders;
-    const auto go = RoomFor(name, version->bytes(), holders);
-    fits = go.status();
-    if (fits.ok() && m.loader) fits = InvalidArgument(Cat("model '", name, "' is registered"));
-    if (fits.ok()) {
-      GoAway(*go, holders, todo);
-      Supersede(m);
-      version->aside = m.shadow;
-      m.current = std::move(version);
-      m.last_use = ++uses_;
-      ReleaseVersions(m, todo);
-      peak_bytes_ = std::max(peak_bytes_, UsedBytes());
-      Pump(NowNs(), todo);
-    }
+    Model& m = models_.at(name);
+    --m.making;
+    if (fits.ok()) fits = Put(name, m, *std::move(made), todo);
+    ForgetUnloaded();
   }
   Do(std::move(todo));
   return fits;
+}
+
+/// A version that was made takes the requests of its model, where there is room for it.
+Status Core::Put(const std::string& name, Model& m, std::shared_ptr<Version> version, Todo& todo) {
+  // Of the old version both are there until it has answered its requests.
+  std::vector<MemoryHolder> holders;
+  INFER_ASSIGN(const auto go, RoomFor(name, version->bytes(), holders));
+  if (m.loader) return InvalidArgument(Cat("model '", name, "' is registered"));
+  GoAway(go, holders, todo);
+  Supersede(m);
+  SetCurrent(m, std::move(version));
+  m.last_use = ++uses_;
+  ReleaseVersions(m, todo);
+  peak_bytes_ = std::max(peak_bytes_, UsedBytes());
+  Pump(NowNs(), todo);
+  return {};
 }
 
 Status Core::Unload(const std::string& name) {
@@ -72,9 +79,33 @@ Status Core::Unload(const std::string& name) {
     for (const auto& v : std::vector(m.old)) DropSequences(*v, now_ns, todo);
     ReleaseVersions(m, todo);
     Pump(now_ns, todo);
+    ForgetUnloaded();
   }
   Do(std::move(todo));
   return {};
+}
+
+/// Counts of models that are not there any more: a name that was never loaded has none, and of
+/// others only those stay that were asked for last. Requests that have not ended are of models that
+/// are there. That a model is a shadow is known until its route is gone.
+void Core::ForgetUnloaded() {
+  std::vector<std::pair<int64_t, std::string>> unloaded;
+  for (const auto& [name, m] : models_)
+    if (!m.IsThere() && !m.shadow) unloaded.emplace_back(m.last_use, name);
+  std::sort(unloaded.begin(), unloaded.end());
+  size_t left = unloaded.size();
+  for (const auto& [last_use, name] : unloaded) {
+    if (last_use > 0 && left <= kMostUnloaded) break;
+    models_.erase(name);
+    --left;
+  }
+}
+
+void Core::SetCurrent(Model& m, std::shared_ptr<Version> version) {
+  version->aside = m.shadow;
+  m.kept.push_back({version->number(), version->device(), version->times()});
+  if (m.kept.size() > kKeptVersions) m.kept.pop_front();
+  m.current = std::move(version);
 }
 
 void Core::Supersede(Model& m) {
@@ -96,6 +127,10 @@ Status Core::Register(const std::string& name, ModelLoader loader, ModelOptions 
                       int64_t expected_bytes) {
   if (forked()) return MadeBeforeFork();
   if (!loader) return InvalidArgument(Cat("model '", name, "' has no loader"));
+  INFER_TRY(Check(name, options));
+  if (expected_bytes < 0)
+    return InvalidArgument(
+        Cat("model '", name, "' is expected to take ", expected_bytes, " bytes"));
   const std::lock_guard lock(mutex_);
   if (closed_) return InvalidArgument("the engine is closed");
   Model& m = models_[name];
@@ -103,7 +138,7 @@ Status Core::Register(const std::string& name, ModelLoader loader, ModelOptions 
     return InvalidArgument(Cat("there is a model '", name, "': unload it first"));
   m.loader = std::move(loader);
   m.load_options = std::move(options);
-  m.expected_bytes = std::max<int64_t>(expected_bytes, 0);
+  m.expected_bytes = expected_bytes;
   return {};
 }
 
@@ -313,8 +348,7 @@ void Core::Install(Todo& todo) {
   parked_.version = parked;
   if (UsedBytes() > options_.memory_bytes) return;
   parked_.version = nullptr;
-  m.current = parked;
-  m.current->aside = m.shadow;
+  SetCurrent(m, parked);
   ++m.stats.loads;
   EndLoad(name, {}, todo);
 }

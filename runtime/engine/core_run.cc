@@ -256,8 +256,12 @@ void Core::Reject(const PendingPtr& p, Status why) {
 void Core::Tell(std::vector<PendingPtr> told) {
   if (told.empty()) return;
   // All before the first callback: one that blocks hides none of the others from a snapshot.
-  for (const PendingPtr& p : told)
-    if (p->times && !forked()) p->times->Record(p->outcome.end, p->outcome.phases, NowNs());
+  for (const PendingPtr& p : told) {
+    if (forked()) break;
+    if (p->times) p->times->Record(p->outcome.end, p->outcome.phases, NowNs());
+    if (p->version) p->version->times()->Record(p->outcome.end, p->outcome.phases);
+    if (options_.log) Log(*p);
+  }
   Telling here{this, {told.begin(), told.end()}, t_telling};
   told.clear();
   t_telling = &here;
@@ -267,6 +271,22 @@ void Core::Tell(std::vector<PendingPtr> told) {
     CallBack(*p);
   }
   t_telling = here.outer;
+}
+
+void Core::Log(const Pending& p) {
+  const Outcome& o = p.outcome;
+  try {
+    options_.log->Add({.number = p.id,
+                       .model = p.request.model,
+                       .version = o.version,
+                       .priority = p.request.priority,
+                       .end = o.end,
+                       .came_ns = p.came_ns,
+                       .phases = o.phases,
+                       .batch_rows = o.batch_rows});
+  } catch (...) {
+    // No memory for one more: a gap in a trace, and no reason to end the process.
+  }
 }
 
 void Core::Deliver() {

@@ -9,6 +9,7 @@
 #include "runtime/engine/core.h"
 #include "runtime/engine/patience.h"
 #include "runtime/engine/routes.h"
+#include "runtime/engine/settings.h"
 
 namespace infer::engine {
 
@@ -20,6 +21,9 @@ struct Engine::Awaiter::Told {
 };
 
 Result<std::unique_ptr<Engine>> Engine::Make(EngineOptions options) {
+  INFER_TRY(Check(options));
+  // Two steps of priority later than any moment is still a moment.
+  options.ageing_ns = std::min(options.ageing_ns, kNever / 4);
   try {
     std::shared_ptr<Homes> homes;
     if (options.placement != Placement::kAnywhere) {
@@ -50,15 +54,13 @@ Engine::~Engine() {
 }
 
 Status Engine::Load(const std::string& name, ModelSource source, ModelOptions options) {
-  if (!core_->forked() && routes_->Has(name))
-    return InvalidArgument(Cat("a route has the name '", name, "'"));
+  if (!core_->forked()) INFER_TRY(routes_->CheckVersion(name, source.program.get(), options));
   return core_->Load(name, std::move(source), std::move(options));
 }
 
 Status Engine::Register(const std::string& name, ModelLoader loader, ModelOptions options,
                         int64_t expected_bytes) {
-  if (!core_->forked() && routes_->Has(name))
-    return InvalidArgument(Cat("a route has the name '", name, "'"));
+  if (!core_->forked()) INFER_TRY(routes_->CheckName(name));
   return core_->Register(name, std::move(loader), std::move(options), expected_bytes);
 }
 Status Engine::Prefetch(const std::string& name) { return core_->Prefetch(name); }

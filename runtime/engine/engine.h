@@ -16,6 +16,7 @@
 
 #include "runtime/engine/future.h"
 #include "runtime/engine/request.h"
+#include "runtime/engine/request_log.h"
 #include "runtime/engine/route.h"
 #include "runtime/engine/telemetry.h"
 #include "runtime/engine/version.h"
@@ -25,8 +26,14 @@ namespace infer::engine {
 class Core;
 class Routes;
 
+/// Unloaded models whose counts are kept, those that were asked for last; a model that is loaded
+/// again under a forgotten name begins with version 1.
+inline constexpr size_t kMostUnloaded = 64;
+
+/// InvalidArgument, from Engine::Make: a setting that makes no sense or would have no effect.
 struct EngineOptions {
-  int threads = 0;  ///< runs of all models that go on at once; 0: AvailableCores()
+  /// Runs of all models that go on at once; 0: AvailableCores(), or as many as `executor` has.
+  int threads = 0;
   /// A request is overtaken by one of the next higher priority that came up to so much later.
   int64_t ageing_ns = 1'000'000'000;
   /// For weights and activations of all models, as their contexts count them. A model that does
@@ -37,7 +44,16 @@ struct EngineOptions {
   std::optional<Topology> topology = {};    ///< that instances are placed on; none: ThisTopology()
   std::shared_ptr<const Clock> clock = {};  ///< none: SteadyClock()
   std::shared_ptr<Executor> executor = {};  ///< none: MakeThreadExecutor(threads)
+  std::shared_ptr<RequestLog> log = {};     ///< gets each request that ends; none: nobody does
 };
+
+/// One version of a model: its requests, on its device.
+struct VersionStats {
+  int64_t version = 0;
+  std::string device = {};  ///< ModelSource::device
+  Times times = {};         ///< in total
+};
+inline constexpr size_t kKeptVersions = 4;
 
 /// Counts since the model was first loaded, over all its versions.
 struct ModelStats {
@@ -63,6 +79,7 @@ struct ModelStats {
   std::map<int64_t, int64_t> batch_rows;        ///< rows of a run -> runs
   std::map<int64_t, RunTimes> run_times;        ///< rows of a run -> times of such runs
   int64_t thrown = 0;                           ///< exceptions that left callbacks
+  std::vector<VersionStats> versions;           ///< the last kKeptVersions, the newest last
   TelemetryView times;
 };
 
@@ -85,7 +102,9 @@ class Engine {
   /// Makes and warms the instances of a model on the calling thread; where other models are loaded,
   /// with Priority::kLow (so does CompileOptions::priority for what is compiled before). A model of
   /// that name is then replaced between two requests: those that came before are answered by the
-  /// old version, which goes with the last of them. On a failure the old one stays.
+  /// old version, which goes with the last of them. On a failure the old one stays, and a new name
+  /// is not known. A variant of a route is replaced by a warm one (ModelOptions::warm_inputs) with
+  /// the same types of inputs and outputs, else InvalidArgument.
   Status Load(const std::string& name, ModelSource source, ModelOptions options = {});
   /// A model that is loaded when it is asked for: its first requests wait until that is done. Under
   /// EngineOptions::memory_bytes it is unloaded for others when it was not asked for the longest,
@@ -97,7 +116,8 @@ class Engine {
   Status Prefetch(const std::string& name);
   MemoryStats Memory() const;
   /// New requests are rejected; those that came before are answered. A registered model is
-  /// forgotten; requests that wait until it is loaded are rejected.
+  /// forgotten; requests that wait until it is loaded are rejected. Counts stay in Stats until
+  /// kMostUnloaded other models have been unloaded.
   Status Unload(const std::string& name);
 
   /// Gives several models one name, which no model has, and a rule for which of them answers

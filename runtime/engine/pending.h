@@ -42,7 +42,7 @@ class Pending : public std::enable_shared_from_this<Pending> {
   bool shadow = false;          // a copy, whose answer nobody waits for
   bool handed = false;          // to whoever tells its end
   Outcome outcome;
-  Telemetry* times = nullptr;  // of its model, which stays as long as the engine
+  std::shared_ptr<Telemetry> times;  // of its model, which may be forgotten
 
   /// One that is late is overtaken by all of its priority that come before its deadline.
   Order order(int64_t ageing_ns) const {

@@ -1,6 +1,7 @@
 #include "runtime/engine/route.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "lib/support/strings.h"
@@ -36,6 +37,8 @@ Status CheckVariant(const RoutePolicy& p, const RouteVariant& v) {
   if (v.accuracy && !slo) return unused("accuracy");
   if (v.run_ns && !slo) return unused("run time");
   if (slo && !v.accuracy) return missing("accuracy");
+  if (slo && !std::isfinite(*v.accuracy))
+    return InvalidArgument(Cat("variant '", v.model, "': accuracy is no ", *v.accuracy));
   if (v.run_ns && *v.run_ns < 1)
     return InvalidArgument(Cat("variant '", v.model, "': its run time is above 0"));
   if (v.device && !IsByDevice(p)) return unused("device");
@@ -66,7 +69,9 @@ Status CheckMode(const CascadeRoute& m) {
   return {};
 }
 Status CheckMode(const SloRoute& m) {
-  return m.margin >= 1 ? Status() : InvalidArgument(Cat("margin is 1 or more, not ", m.margin));
+  return m.margin >= 1 && m.margin < 1e9
+             ? Status()
+             : InvalidArgument(Cat("margin is 1 or more, not ", m.margin));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/engine/values.h"
 
 namespace infer::engine {
 namespace {
@@ -11,19 +12,18 @@ constexpr const char* kForked = "the engine was made before this process was for
 
 /// Inputs that outlive the request whose they are: a caller's own memory is copied.
 std::vector<Datum> OwnInputs(const std::vector<Datum>& inputs) {
+  const auto kept = [](const Tensor& t) {
+    return t.buffer() && t.buffer()->borrowed() ? t.Clone() : t;
+  };
   std::vector<Datum> own;
-  for (const Datum& d : inputs) {
-    const bool borrowed = d.is_tensor() && d.tensor().buffer() && d.tensor().buffer()->borrowed();
-    own.push_back(borrowed ? Datum(d.tensor().Clone()) : d);
-  }
+  for (const Datum& d : inputs) own.push_back(WithTensors(d, kept));
   return own;
 }
 
 /// Outputs that whoever is given the others may not change.
 std::vector<Datum> OwnOutputs(const std::vector<Datum>& outputs) {
   std::vector<Datum> own;
-  for (const Datum& d : outputs)
-    own.push_back(d.is_tensor() && d.tensor().defined() ? Datum(d.tensor().Clone()) : d);
+  for (const Datum& d : outputs) own.push_back(Copied(d));
   return own;
 }
 
@@ -41,23 +41,33 @@ bool AlikeTypes(const Value& a, const Value& b) {
   return true;
 }
 
+/// "", or of what the programs have others: "inputs", "outputs".
+const char* OtherValues(const Program& p, const Program& q) {
+  for (const bool inputs : {true, false}) {
+    const auto &a = inputs ? p.inputs() : p.outputs(), &b = inputs ? q.inputs() : q.outputs();
+    const bool alike = a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                                          [](const Value* x, const Value* y) {
+                                                            return AlikeTypes(*x, *y);
+                                                          });
+    if (!alike) return inputs ? "inputs" : "outputs";
+  }
+  return "";
+}
+
 /// Variants answer the same requests, with answers of the same form.
-Status CheckAlike(const Core& core, const std::vector<RouteVariant>& variants) {
+Status CheckAlike(const Core& core, const RoutePolicy& policy) {
+  const std::vector<RouteVariant>& variants = policy.variants;
   INFER_ASSIGN(const auto first, core.ProgramOf(variants[0].model));
   for (const RouteVariant& v : variants) {
     INFER_ASSIGN(const auto program, core.ProgramOf(v.model));
-    for (const bool inputs : {true, false}) {
-      const auto &a = inputs ? first->inputs() : first->outputs(),
-                 &b = inputs ? program->inputs() : program->outputs();
-      const bool alike = a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
-                                                            [](const Value* x, const Value* y) {
-                                                              return AlikeTypes(*x, *y);
-                                                            });
-      if (!alike)
-        return InvalidArgument(Cat("models '", variants[0].model, "' and '", v.model,
-                                   "' have other ", inputs ? "inputs" : "outputs"));
-    }
+    if (const std::string other = OtherValues(*first, *program); !other.empty())
+      return InvalidArgument(
+          Cat("models '", variants[0].model, "' and '", v.model, "' have other ", other));
   }
+  const auto* cascade = std::get_if<CascadeRoute>(&policy.mode);
+  if (cascade && cascade->output >= first->outputs().size())
+    return InvalidArgument(Cat("output ", cascade->output, " of a cascade: its models have ",
+                               first->outputs().size()));
   return {};
 }
 
@@ -83,7 +93,35 @@ struct Routes::Pair {
   std::vector<Datum> answer, copy;
 };
 
-bool Routes::Has(const std::string& name) const { return Find(name) != nullptr; }
+Status Routes::CheckName(const std::string& name) const {
+  return Find(name) ? InvalidArgument(Cat("a route has the name '", name, "'")) : Status();
+}
+
+Status Routes::CheckVersion(const std::string& name, const Program* program,
+                            const ModelOptions& options) const {
+  INFER_TRY(CheckName(name));
+  std::vector<RoutePtr> of;
+  if (any_) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [route_name, route] : routes_)
+      for (const RouteVariant& v : route->policy().variants)
+        if (v.model == name) of.push_back(route);
+  }
+  for (const RoutePtr& route : of) {
+    const auto refuse = [&](const std::string& why) {
+      return InvalidArgument(
+          Cat("model '", name, "' is a variant of route '", route->name(), "': ", why));
+    };
+    if (options.warm_inputs.empty()) return refuse("it is not picked without warm_inputs");
+    for (const RouteVariant& v : route->policy().variants) {
+      const auto beside = core_->ProgramOf(v.model);
+      if (v.model == name || !program || !beside.ok()) continue;
+      if (const std::string other = OtherValues(*program, **beside); !other.empty())
+        return refuse(Cat("it would have other ", other, " than model '", v.model, "'"));
+    }
+  }
+  return {};
+}
 
 Routes::RoutePtr Routes::Find(const std::string& name) const {
   if (!any_) return nullptr;
@@ -107,7 +145,7 @@ Status Routes::Set(const std::string& name, RoutePolicy policy) {
     return InvalidArgument(Cat("route '", name, "': ", why));
   };
   if (core_->Knows(name)) return refuse("a model has this name");
-  if (Status s = CheckAlike(*core_, policy.variants); !s.ok())
+  if (Status s = CheckAlike(*core_, policy); !s.ok())
     return std::move(s).In(Cat("route '", name, "'"));
   for (const RouteVariant& v : policy.variants)
     if (!core_->LoadOf(v.model).ready)
@@ -233,7 +271,8 @@ void Routes::Ended(const std::shared_ptr<Flight>& flight, const RouteState::Sent
   o.ticket = {route.name(), route.generation(), route.model(sent.variant)};
   for (const auto& pair : flight->pairs) PartEnded(flight->route, pair, false, o);
   if (GoesOn(flight, sent, o)) return;
-  flight->callback(std::move(o));
+  flight->again.inputs.clear();  // owners of a caller's memory are let go before it is told
+  if (flight->callback) flight->callback(std::move(o));
 }
 
 /// Whether a cascade asks its next variant. Else `o` is the answer, perhaps an earlier one.

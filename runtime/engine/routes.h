@@ -17,7 +17,12 @@ class Routes : public std::enable_shared_from_this<Routes> {
 
   Status Set(const std::string& name, RoutePolicy policy);
   Status Remove(const std::string& name);
-  bool Has(const std::string& name) const;
+  /// InvalidArgument: a route has the name.
+  Status CheckName(const std::string& name) const;
+  /// Whether the model may be loaded under the name: besides CheckName, a variant of a route is
+  /// warm and like the others.
+  Status CheckVersion(const std::string& name, const Program* program,
+                      const ModelOptions& options) const;
   /// A name that is no route's is a model's. `entry`: of the first variant.
   void Submit(Request request, Callback callback, Entry entry);
   Status RecordOutcome(const Ticket& ticket, bool good);

@@ -4,26 +4,29 @@
 
 #include "lib/support/strings.h"
 #include "runtime/engine/stack.h"
+#include "runtime/engine/values.h"
 #include "runtime/engine/version.h"
 
 namespace infer::engine {
 namespace {
 
-/// The same tensor without a share in its owner: what a context keeps bound behind its run must
+/// The same value without a share in its owner: what a context keeps bound behind its run must
 /// keep nothing of the caller's alive.
-Datum Borrowed(const Datum& d) {
-  if (!d.is_tensor() || d.tensor().dtype() == DType::kString || d.tensor().byte_size() == 0)
-    return d;
-  const Tensor& t = d.tensor();
+Tensor BorrowedTensor(const Tensor& t) {
+  if (t.dtype() == DType::kString || t.byte_size() == 0) return t;
   return Tensor(t.dtype(), t.dims(),
                 Buffer::Borrow(t.raw(), static_cast<size_t>(t.byte_size()), nullptr));
+}
+Datum Borrowed(const Datum& d) {
+  return d.is_tensor() ? Datum(BorrowedTensor(d.tensor())) : WithTensors(d, BorrowedTensor);
 }
 
 /// An output that is the caller's to change: shared where the context alone holds it, since the
 /// next run writes into no buffer that somebody else holds; copied where it is an input, a constant
-/// or another output as well.
+/// or another output as well, or is made of several tensors.
 Datum Own(const Datum& d) {
-  if (!d.is_tensor() || !d.tensor().defined()) return d;
+  if (!d.is_tensor()) return Copied(d);
+  if (!d.tensor().defined()) return d;
   const auto& buffer = d.tensor().buffer();
   const bool alone = buffer && !buffer->borrowed() && buffer.use_count() == 1;
   return alone ? d : Datum(d.tensor().Clone());

@@ -6,40 +6,24 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/engine/answers.h"
+#include "runtime/engine/settings.h"
+#include "runtime/engine/values.h"
 
 namespace infer::engine {
 namespace {
 
-int64_t BytesOf(const Datum& d) {
-  if (d.is_sequence()) {
-    int64_t bytes = 0;
-    for (const Datum& e : d.sequence()) bytes += BytesOf(e);
-    return bytes;
-  }
-  if (d.is_map()) return d.map().keys.byte_size() + BytesOf(*d.map().values);
-  if (d.is_optional()) return d.optional().value ? BytesOf(*d.optional().value) : 0;
-  if (d.tensor().dtype() != DType::kString) return d.tensor().byte_size();
-  int64_t bytes = 0;
-  for (const std::string& s : d.tensor().strings()) bytes += static_cast<int64_t>(s.size());
-  return bytes;
-}
-
-}  // namespace
-
-int64_t BytesOf(const std::vector<Datum>& inputs) {
-  int64_t bytes = 0;
-  for (const Datum& d : inputs) bytes += BytesOf(d);
-  return bytes;
-}
-
-namespace {
-
-Status CheckTensor(const Tensor& t, const Value& v) {
+/// Sequences, optionals and maps are for the context to look at.
+Status CheckInput(const Datum& d, const Value& v) {
+  if (!v.type().is_tensor()) return {};
   const auto refuse = [&] {
-    return InvalidArgument(
-        Cat("input '", v.name(), "' is ", ToString(v.type()), ", got ", ToString(t.type())));
+    const std::string got = d.is_tensor()     ? ToString(d.tensor().type())
+                            : d.is_sequence() ? "a sequence"
+                            : d.is_optional() ? "an optional"
+                                              : "a map";
+    return InvalidArgument(Cat("input '", v.name(), "' is ", ToString(v.type()), ", got ", got));
   };
-  if (!v.type().is_tensor()) return {};  // the context looks at these
+  if (!d.is_tensor()) return refuse();
+  const Tensor& t = d.tensor();
   if (t.dtype() != v.dtype()) return refuse();
   if (!v.shape().has_rank()) return {};
   if (t.rank() != v.shape().rank()) return refuse();
@@ -59,6 +43,7 @@ Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
                                   const CompileOptions& options) {
   ModelSource source;
   source.lanes = options.threads;
+  source.device = backend.name();
   ProveAxes(graph, source);
   INFER_ASSIGN(source.program, backend.CompileOwned(std::move(graph), options));
   return source;
@@ -68,8 +53,7 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
                                                ModelSource source, ModelOptions options,
                                                Making making) {
   if (!source.program) return InvalidArgument(Cat("model '", model, "' has no program"));
-  if (options.instances < 1)
-    return InvalidArgument(Cat("model '", model, "': ", options.instances, " instances"));
+  INFER_TRY(Check(model, options));
   if (options.batch.max_rows > 1 && !source.axes.proved)
     return InvalidArgument(Cat("model '", model, "' cannot be batched: ", source.axes.reason));
   try {
@@ -224,8 +208,6 @@ Status Version::ChooseBuckets() {
   auto& extents = options_.buckets.extents;
   if (extents.empty()) return {};
   std::sort(extents.begin(), extents.end());
-  if (extents.front() <= 0)
-    return InvalidArgument(Cat("model '", model_, "': a bucket of extent ", extents.front()));
   const auto& all = source_.padding;
   const std::string& symbol = options_.buckets.symbol;
   const auto is_meant = [&](const PaddedAxes& p) {
@@ -278,18 +260,17 @@ int64_t Version::ExtentOf(const Tensor& t, size_t input, int axis, const Fit& fi
 Fit Version::FitOf(const std::vector<Datum>& inputs) const {
   Fit fit;
   const auto& declared = program().inputs();
+  fit.bytes = BytesOf(inputs);
   if (inputs.size() != declared.size()) {
     fit.status =
         InvalidArgument(Cat("got ", inputs.size(), " inputs, the model has ", declared.size()));
     return fit;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    fit.bytes += BytesOf(inputs[i]);
-    if (!inputs[i].is_tensor()) continue;
-    const Tensor& t = inputs[i].tensor();
-    fit.status = CheckTensor(t, *declared[i]);
+    fit.status = CheckInput(inputs[i], *declared[i]);
     if (!fit.status.ok()) return fit;
-    if (!batches()) continue;
+    if (!batches()) continue;  // else all are tensors: the proof refuses what cannot be cut
+    const Tensor& t = inputs[i].tensor();
     const int axis = axes().inputs[i];
     if (i == 0) fit.rows = t.dim(axis);
     if (t.dim(axis) != fit.rows)

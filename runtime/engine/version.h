@@ -12,6 +12,7 @@
 #include "runtime/engine/placement.h"
 #include "runtime/engine/queue.h"
 #include "runtime/engine/sequence.h"
+#include "runtime/engine/telemetry.h"
 
 namespace infer::engine {
 
@@ -22,7 +23,8 @@ struct ModelSource {
   std::shared_ptr<const Program> program;
   BatchAxes axes = {};                   ///< of the graph that the program was compiled from
   std::vector<PaddedAxes> padding = {};  ///< of that graph: ProvePaddings
-  int lanes = 0;  ///< that a run asks for (CompileOptions::threads); 0: LaneBudget()
+  int lanes = 0;            ///< that a run asks for (CompileOptions::threads); 0: LaneBudget()
+  std::string device = {};  ///< that it was compiled for, for ModelStats: "cpu", "vulkan"
 };
 
 /// Proves what it can of the graph that the program is to be compiled from.
@@ -63,9 +65,6 @@ struct ModelOptions {
   std::shared_ptr<DriftWatch> drift = {};
 };
 
-/// Of the elements of all.
-int64_t BytesOf(const std::vector<Datum>& inputs);
-
 /// What the request's inputs are to the version.
 struct Fit {
   Status status;
@@ -90,6 +89,9 @@ class Version {
   int64_t number() const { return number_; }
   const ModelOptions& options() const { return options_; }
   const BatchAxes& axes() const { return source_.axes; }
+  const std::string& device() const { return source_.device; }
+  /// Of its requests; outlives it where somebody keeps it.
+  const std::shared_ptr<Times>& times() const { return request_times_; }
   const Program& program() const { return *source_.program; }
   const std::shared_ptr<const Program>& shared_program() const { return source_.program; }
   bool batches() const { return options_.batch.max_rows > 1; }
@@ -161,6 +163,7 @@ class Version {
   ModelSource source_;
   ModelOptions options_;
   std::map<ShapeKey, BatchTimes> times_;
+  std::shared_ptr<Times> request_times_ = std::make_shared<Times>();
   int64_t weight_bytes_ = 0;
   std::map<const RunContext*, int64_t> context_bytes_;
   std::shared_ptr<Homes> homes_;

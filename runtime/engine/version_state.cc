@@ -27,8 +27,6 @@ Status Version::CheckState() const {
     if (p.initial.defined() && p.initial.dtype() != in.dtype())
       return refuse(Cat("input '", in.name(), "' begins as ", ToString(p.initial.type())));
   }
-  if (!rules.pairs.empty() && (rules.max_sequences < 1 || rules.idle_ns < 1))
-    return refuse("it keeps no sequence for any time");
   if (!rules.pairs.empty() && options_.drift)
     return refuse("drift is watched of models without state only");
   return {};

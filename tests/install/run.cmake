@@ -12,6 +12,7 @@ run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}
     -DCMAKE_BUILD_TYPE=Release)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer ${MODEL})
+run(${WORK}/build/engine_example ${MODEL})
 run(${WORK}/prefix/bin/infer-opt --version)
 # Manual pages and completions lie where man and the shells look, and are those of the program.
 foreach(tool infer-opt infer-bench)

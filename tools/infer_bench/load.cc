@@ -31,6 +31,7 @@ class LoadCommand : public Command {
            "  infer-bench load model.onnx --threads 1 --rate 50 --duration 30 --json load.json\n"
            "  infer-bench load model.onnx --threads 1 --curve\n"
            "  infer-bench load model.onnx --threads 1 --concurrency 16 --engine --max-batch 8\n"
+           "  infer-bench load model.onnx --threads 1 --engine --replay monday.csv\n"
            "  infer-bench load model.onnx --scenario server --rate 50 --target-latency 80\n"
            "  infer-bench load model.onnx --device vulkan --lanes 4 --concurrency 8 --utilization "
            "--trace lanes.json\n";
@@ -40,13 +41,18 @@ class LoadCommand : public Command {
     setup_.Declare(o);
     o.Section("Options");
     setup_.serve.Declare(o);
-    o.Value("--concurrency", &load_.concurrency, "Closed loop with so many queries in flight", 1);
-    o.Value("--rate", &load_.rate, "Open loop with so many queries per second; 0: closed loop");
-    o.Choice("--arrivals", &arrivals_, {"poisson", "uniform"},
-             "Gaps of the open loop, drawn from --seed");
-    o.Value("--duration", &load_.duration_s, "Queries come for at least so many seconds ...");
-    o.Value("--min-queries", &min_queries_,
-            "... and are at least so many; 0: as the scenario says");
+    arrivals_given_ = o.Group([&](Options& group) {
+      group.Value("--concurrency", &load_.concurrency, "Closed loop with so many queries in flight",
+                  1);
+      group.Value("--rate", &load_.rate,
+                  "Open loop with so many queries per second; 0: closed loop");
+      group.Choice("--arrivals", &arrivals_, {"poisson", "uniform"},
+                   "Gaps of the open loop, drawn from --seed");
+      group.Value("--duration", &load_.duration_s, "Queries come for at least so many seconds ...");
+      group.Value("--min-queries", &min_queries_,
+                  "... and are at least so many; 0: as the scenario says");
+    });
+    replay_.Declare(o);
     o.Value("--max-duration", &load_.max_duration_s, "Queries come for at most so many seconds");
     o.Value("--drain", &load_.drain_s, "So many seconds are answers waited for behind the last");
     o.Value("--keep", &load_.keep, "Raw samples in the report; figures of more are within 0.4 %");
@@ -66,12 +72,15 @@ class LoadCommand : public Command {
     load_.arrivals = load_.rate <= 0          ? Arrivals::kClosed
                      : arrivals_ == "uniform" ? Arrivals::kUniform
                                               : Arrivals::kPoisson;
+    INFER_ASSIGN(setup_.serve.replay, replay_.Read(arrivals_given_()));
+    if (setup_.serve.replay) Replay(*setup_.serve.replay, replay_.speed, /*repeat=*/false, load_);
     load_.seed = setup_.session.inputs.seed;
     load_.stop = context.stop();
     const Environment environment = CaptureEnvironment();
     for (std::string& w : Warnings(environment)) context.Warn(std::move(w));
     const bool one_at_a_time =
-        scenario_ == "single-stream" || (scenario_.empty() && !curve_ && load_.rate <= 0);
+        scenario_ == "single-stream" ||
+        (scenario_.empty() && !curve_ && load_.arrivals == Arrivals::kClosed);
     INFER_ASSIGN(
         LoadTarget target,
         OpenTarget(context, path_, setup_, one_at_a_time ? load_.concurrency : int64_t{1} << 30));
@@ -96,6 +105,7 @@ class LoadCommand : public Command {
     if (target.served) {
       report_["engine"] = target.served->StatsJson();
       context.Print(target.served->StatsTable());
+      INFER_TRY(target.served->WriteFiles(context));
     }
     report_["interrupted"] = context.stop().stop_requested();
     SetLastWords({});
@@ -124,7 +134,9 @@ class LoadCommand : public Command {
     if (use_.wanted() && !setup_.serve.route.empty())
       return InvalidArgument("--utilization and --trace look at one program: no --route");
     if (percentile_ >= 100) return InvalidArgument("--percentile: below 100");
-    return {};
+    if (replay_.wanted() && (curve_ || !scenario_.empty()))
+      return InvalidArgument("--replay: --curve and --scenario say when queries come themselves");
+    return CheckRate(load_.rate);
   }
 
   Result<ExitCode> Measure(Context& context, LoadTarget& target) {
@@ -292,6 +304,8 @@ class LoadCommand : public Command {
   LoadSetup setup_;
   LoadOptions load_;
   std::string arrivals_ = "poisson";
+  Options::Given arrivals_given_;
+  ReplayOptions replay_;
   int64_t min_queries_ = 0, samples_ = 0;
   bool curve_ = false;
   double capacity_s_ = 3;

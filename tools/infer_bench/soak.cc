@@ -58,8 +58,13 @@ class SoakCommand : public Command {
     setup_.serve.Declare(o);
     LoadOptions& load = soak_.load;
     load.duration_s = 3600;
-    o.Value("--concurrency", &load.concurrency, "Closed loop with so many queries in flight", 1);
-    o.Value("--rate", &load.rate, "Open loop with so many queries per second; 0: closed loop");
+    arrivals_given_ = o.Group([&](Options& group) {
+      group.Value("--concurrency", &load.concurrency, "Closed loop with so many queries in flight",
+                  1);
+      group.Value("--rate", &load.rate,
+                  "Open loop with so many queries per second; 0: closed loop");
+    });
+    replay_.Declare(o);
     o.Value("--duration", &load.duration_s, "Seconds");
     o.Value("--window", &soak_.window_s, "Seconds of a window; 0: a sixtieth of the duration");
     o.Share("--max-latency-drift", &soak_.max_latency_drift,
@@ -77,6 +82,9 @@ class SoakCommand : public Command {
       return InvalidArgument("--rate is an open loop, --concurrency a closed one");
     if (soak_.window_s <= 0) soak_.window_s = load.duration_s / 60;
     load.arrivals = load.rate > 0 ? Arrivals::kPoisson : Arrivals::kClosed;
+    INFER_TRY(CheckRate(load.rate));
+    INFER_ASSIGN(setup_.serve.replay, replay_.Read(arrivals_given_()));
+    if (setup_.serve.replay) Replay(*setup_.serve.replay, replay_.speed, /*repeat=*/true, load);
     load.seed = setup_.session.inputs.seed;
     load.max_duration_s = load.duration_s;
     load.stop = context.stop();
@@ -90,7 +98,8 @@ class SoakCommand : public Command {
     for (std::string& w : Warnings(environment)) context.Warn(std::move(w));
     INFER_ASSIGN(
         LoadTarget target,
-        OpenTarget(context, path_, setup_, load.rate > 0 ? int64_t{1} << 30 : load.concurrency));
+        OpenTarget(context, path_, setup_,
+                   load.arrivals != Arrivals::kClosed ? int64_t{1} << 30 : load.concurrency));
     Json report = NewReport(context, "infer-bench/soak@1");
     report["environment"] = ToJson(environment);
     report["target"] = TargetJson(target, setup_);
@@ -106,6 +115,7 @@ class SoakCommand : public Command {
     report["interrupted"] = r.load.interrupted;
     Print(context, r);
     if (target.served) context.Print(target.served->StatsTable());
+    if (target.served) INFER_TRY(target.served->WriteFiles(context));
     INFER_TRY(html_.Write(context, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     const bool open = r.verdict == DriftVerdict::kInconclusive;
@@ -164,6 +174,8 @@ class SoakCommand : public Command {
   double memory_mb_ = 4;
   bool strict_ = false, allow_inconclusive_ = false;
   HtmlOption html_;
+  Options::Given arrivals_given_;
+  ReplayOptions replay_;
 };
 
 }  // namespace

@@ -325,7 +325,7 @@ TEST(Recommend, WhatItPromisesComesTrue) {
     options.instances = 1 + static_cast<int>(random.Below(static_cast<uint32_t>(w.cores)));
     options.batch.max_rows = int64_t{1} << random.Below(5);
     options.batch.max_delay_ns = random.Below(3) == 0 && options.batch.max_rows > 1 ? 2 * kMsNs : 0;
-    options.batch.adapts = random.Below(3) == 0;
+    options.batch.adapts = random.Below(3) == 0 && options.batch.max_rows > 1;
     const Observed before = Serve(w, options, seed);
     for (const Recommendation& r : Recommend(before).recommendations) {
       if (!r.gain) continue;

@@ -53,9 +53,11 @@ Load Drawn(uint64_t seed) {
                            .max_bytes = 16 * (1 + random.Below(60)),
                            .max_rows = 1 + random.Below(6),
                            .max_delay_ns = random.Below(2) ? Draw(random, 0, 0.08) : 0});
-  for (plain::Model& m : load.models)
+  for (plain::Model& m : load.models) {
+    if (m.max_rows == 1) m.max_delay_ns = 0;  // refused: nobody waits for others
     if (m.max_rows > 1 && random.Below(2) == 0)
       m.buckets = random.Below(2) ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 3};
+  }
   int64_t now = 0;
   const uint32_t count = 20 + random.Below(60);
   for (uint32_t i = 0; i < count; ++i) {

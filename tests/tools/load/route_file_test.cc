@@ -113,6 +113,8 @@ TEST_F(RouteFiles, WhatIsWrongIsSaidInOneLine) {
   EXPECT_EQ(Why(Cat("mode = 'split'\n", kTwo)), "ok");
   EXPECT_THAT(Why("mode = "), HasSubstr("line 1"));
   EXPECT_THAT(Why("{"), HasSubstr("no JSON"));
+  EXPECT_THAT(Why(R"({"mode": "split", "mode": "balance"})"),
+              HasSubstr("key 'mode' is there twice"));
   EXPECT_THAT(Why("mode = 2020-01-01\n"), HasSubstr("date"));
   EXPECT_THAT(Why(kTwo), HasSubstr("'mode' is missing: split, canary"));
   EXPECT_THAT(Why(Cat("mode = 'b'\n", kTwo)), HasSubstr("no mode 'b'"));

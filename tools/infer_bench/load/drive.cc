@@ -18,21 +18,37 @@ class Schedule {
       : poisson_(o.arrivals == Arrivals::kPoisson),
         gap_ms_(1e3 / o.rate),
         start_ms_(start_ms),
+        moments_ms_(o.arrivals == Arrivals::kReplayed ? o.moments_ms : nullptr),
         random_(o.seed) {
-    next_ms_ = start_ms + (poisson_ ? Gap() : 0);
+    next_ms_ = moments_ms_ ? Recorded() : start_ms + (poisson_ ? Gap() : 0);
   }
   double next_ms() const { return next_ms_; }
   void Advance() {
     ++came_;
+    if (moments_ms_) {
+      next_ms_ = Recorded();
+      return;
+    }
     // Equal gaps by their number, so that rounding does not add up.
     next_ms_ = poisson_ ? next_ms_ + Gap() : start_ms_ + static_cast<double>(came_) * gap_ms_;
   }
 
  private:
+  /// The recorded moment, in the round that it is now.
+  double Recorded() const {
+    const std::vector<double>& all = *moments_ms_;
+    const auto n = static_cast<int64_t>(all.size());
+    const double span = all.back() - all.front();
+    const double round_ms = all.back() + (n > 1 ? span / static_cast<double>(n - 1) : 0);
+    return start_ms_ + static_cast<double>(came_ / n) * std::max(round_ms, kLeastRoundMs) +
+           all[static_cast<size_t>(came_ % n)];
+  }
   double Gap() { return -std::log1p(-random_.Uniform()) * gap_ms_; }
 
   bool poisson_;
+  static constexpr double kLeastRoundMs = 1;
   double gap_ms_, start_ms_, next_ms_ = 0;
+  std::shared_ptr<const std::vector<double>> moments_ms_;
   int64_t came_ = 0;
   Random random_;
 };
@@ -135,8 +151,9 @@ class Driver {
     follows_ = engine_.FollowAnswers(
         [in_flight = in_flight_, &engine = engine_, o = o_, start_ms = start_ms_] {
           const double now_ms = engine.NowMs();
-          return in_flight->Follow(
-              now_ms, [&](int64_t issued) { return !Ended(o, start_ms, now_ms, issued).empty(); });
+          return in_flight->Follow(now_ms, [&](int64_t issued) {
+            return !Ended(o, start_ms, now_ms, now_ms, issued).empty();
+          });
         },
         o_.samples_per_query);
   }
@@ -147,17 +164,21 @@ class Driver {
 
   /// "" while queries come: those of an open loop that were due before, or `issued` of a closed
   /// one. Asked by any thread.
-  static std::string Ended(const LoadOptions& o, double start_ms, double due_ms, int64_t issued) {
+  static std::string Ended(const LoadOptions& o, double start_ms, double due_ms, double now_ms,
+                           int64_t issued) {
     if (o.stop.stop_requested()) return "stopped";
     if (o.max_queries > 0 && issued >= o.max_queries) return "max queries";
     if (due_ms >= start_ms + 1e3 * o.duration_s && issued >= o.min_queries) return "duration";
-    if (due_ms >= start_ms + 1e3 * o.max_duration_s) return "max duration";
+    // A generator that does not keep up owes ever more of them.
+    if (due_ms >= start_ms + 1e3 * o.max_duration_s ||
+        now_ms >= start_ms + 1e3 * (o.max_duration_s + o.drain_s))
+      return "max duration";
     return "";
   }
   std::string Ended(double now_ms) const {
     // Behind the duration an open loop still owes those that were due before.
     const double due_ms = open() ? std::min(now_ms, schedule_.next_ms()) : now_ms;
-    return Ended(o_, start_ms_, due_ms, in_flight_->issued());
+    return Ended(o_, start_ms_, due_ms, now_ms, in_flight_->issued());
   }
 
   void Submit(double due_ms, double now_ms) {
@@ -256,6 +277,7 @@ std::string_view Name(Arrivals a) {
     case Arrivals::kClosed: return "closed";
     case Arrivals::kPoisson: return "poisson";
     case Arrivals::kUniform: return "uniform";
+    case Arrivals::kReplayed: return "replayed";
   }
   return "";
 }
@@ -269,7 +291,9 @@ double LoadResult::throughput_per_s() const {
 }
 
 Result<LoadResult> Drive(Engine& engine, const LoadOptions& options) {
-  INFER_CHECK(options.arrivals == Arrivals::kClosed ? options.concurrency > 0 : options.rate > 0);
+  INFER_CHECK(options.arrivals == Arrivals::kClosed     ? options.concurrency > 0
+              : options.arrivals == Arrivals::kReplayed ? !options.moments_ms->empty()
+                                                        : options.rate > 0);
   return Driver(engine, options).Run();
 }
 

@@ -4,9 +4,11 @@
 /// that an engine that stalls is charged for all that would have come meanwhile (no coordinated
 /// omission).
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "lib/support/random.h"
 #include "tools/infer_bench/load/engine.h"
@@ -15,9 +17,10 @@
 namespace infer::bench {
 
 enum class Arrivals {
-  kClosed,   ///< a query as soon as another is answered
-  kPoisson,  ///< exponential gaps
-  kUniform,  ///< equal gaps
+  kClosed,    ///< a query as soon as another is answered
+  kPoisson,   ///< exponential gaps
+  kUniform,   ///< equal gaps
+  kReplayed,  ///< open loop of moments that were recorded
 };
 std::string_view Name(Arrivals a);
 
@@ -25,12 +28,15 @@ struct LoadOptions {
   Arrivals arrivals = Arrivals::kClosed;
   int64_t concurrency = 1;  ///< closed loop: queries in flight
   double rate = 0;          ///< open loop: queries per second
+  /// kReplayed: since the start, in order; behind the last and a mean gap they come again.
+  std::shared_ptr<const std::vector<double>> moments_ms = {};
   uint64_t seed = 0;
   int64_t samples_per_query = 1;
   double duration_s = 10;       ///< queries come for at least so long ...
   int64_t min_queries = 1;      ///< ... and are at least so many,
   int64_t max_queries = 0;      ///< but no more than this (0: no limit)
-  double max_duration_s = 600;  ///< and come for no longer than this
+  double max_duration_s = 600;  ///< and come for no longer than this; those that were due before
+                                ///< are handed over for drain_s more
   double drain_s = 10;          ///< behind them, how long answers are waited for
   int64_t keep = 100'000;       ///< raw samples that are kept
   std::stop_token stop = {};

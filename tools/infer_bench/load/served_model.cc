@@ -1,6 +1,7 @@
 #include "tools/infer_bench/load/served_model.h"
 
 #include <chrono>
+#include <cmath>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -43,6 +44,13 @@ void ServeOptions::Declare(Options& o) {
   o.Choice("--placement", &placement, {"anywhere", "nodes", "cores"},
            "Of the engine: instances keep to a NUMA node, or each lane of a run to a core of one");
   o.Values("--fault", &faults, kFaultHelp);
+  o.Value("--save-arrivals", &save_arrivals,
+          "Of the engine: write when queries came, with priority and key, to a CSV for --replay",
+          PathUse::kWrite);
+  o.Value("--trace-requests", &trace_requests,
+          "Of the engine: write the last 65,536 requests to FILE for chrome://tracing or Perfetto, "
+          "each with its phases",
+          PathUse::kWrite);
 }
 
 Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
@@ -51,6 +59,14 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
     return InvalidArgument("--max-batch, --batch-delay and --priorities go with --engine");
   if (!engine && (!route.empty() || deadline_ms > 0 || !faults.empty()))
     return InvalidArgument("--route, --deadline and --fault go with --engine");
+  if (!engine && !save_arrivals.empty())
+    return InvalidArgument("--save-arrivals goes with --engine");
+  if (!engine && !trace_requests.empty())
+    return InvalidArgument("--trace-requests goes with --engine");
+  if (replay && replay->has_priority && (!engine || !priorities.empty()))
+    return InvalidArgument("--replay: priorities go with --engine, and without --priorities");
+  if (replay && replay->has_key && (route.empty() || keys > 0))
+    return InvalidArgument("--replay: keys go with --route, and without --keys");
   if (!engine && placement != "anywhere") return InvalidArgument("--placement goes with --engine");
   INFER_TRY(ParseFaults(faults, 0).status());
   if (route.empty() && keys > 0) return InvalidArgument("--keys goes with --route");
@@ -69,7 +85,8 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
       return InvalidArgument("--priorities takes three shares, of high, normal and low: 1,8,1");
     sum += shares[i] = *share;
   }
-  if (!(sum > 0)) return InvalidArgument("--priorities: no share is above 0");
+  if (!(sum > 0 && std::isfinite(sum)))
+    return InvalidArgument("--priorities: no share is above 0, or one is without an end");
   for (double& s : shares) s /= sum;
   return shares;
 }
@@ -107,11 +124,13 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
       source.program = engine::WithFaults(std::move(source.program), m->faults_);
   }
   for (size_t i = 0; i < shares.size(); ++i) m->by_priority_[i].share = shares[i];
+  if (!options.trace_requests.empty()) m->log_ = std::make_shared<engine::RequestLog>();
   m->on_stop_.emplace(stop, [served = m.get()] { served->cancel_.request_stop(); });
   INFER_ASSIGN(m->engine_,
                engine::Engine::Make({.threads = instances,
                                      .placement = *engine::PlacementOf(options.placement),
-                                     .clock = m->clock_}));
+                                     .clock = m->clock_,
+                                     .log = m->log_}));
   INFER_TRY(m->Load("warm-up"));
   return m;
 }
@@ -124,7 +143,7 @@ std::string ServedModel::ModelName(const std::string& name, size_t variant) cons
 
 engine::BatchRules ServedModel::Rules() const {
   return {.max_rows = options_.max_batch,
-          .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs),
+          .max_delay_ns = static_cast<int64_t>(std::min(options_.batch_delay_ms * kNsPerMs, 9e18)),
           .adapts = options_.adapt_batch};
 }
 
@@ -160,6 +179,8 @@ Status ServedModel::BeginMeasuring() {
   began_ns_ = clock_->NowNs();
   watched_slot_ = began_ns_ / engine::kTelemetrySlotNs;
   if (faults_) faults_->Begin();
+  if (log_) log_->Clear();
+  measuring_ = true;
   return {};
 }
 
@@ -174,13 +195,19 @@ Priority ServedModel::Draw() {
   return by_priority_.back().share > 0 ? Priority::kLow : Priority::kNormal;
 }
 
-engine::Request ServedModel::NextRequest(Priority priority) {
+engine::Request ServedModel::NextRequest(int64_t query) {
   engine::Request r{
-      .model = name_, .inputs = inputs_, .priority = priority, .stop = cancel_.get_token()};
+      .model = name_, .inputs = inputs_, .priority = Draw(), .stop = cancel_.get_token()};
   if (options_.deadline_ms > 0)
     r.timeout_ns = static_cast<int64_t>(std::min(options_.deadline_ms * kNsPerMs, 9e18));
   if (options_.keys > 0)
     r.key = Cat(static_cast<int64_t>(random_.Uniform() * static_cast<double>(options_.keys)));
+  if (options_.replay && measuring_) {
+    const std::vector<Arrival>& all = options_.replay->arrivals;
+    const Arrival& came = all[static_cast<size_t>(query) % all.size()];
+    if (options_.replay->has_priority) r.priority = came.priority;
+    if (options_.replay->has_key) r.key = came.key;
+  }
   if (!variants_.route) return r;
   // A device is asked for as often as it has variants.
   const auto& all = variants_.route->variants;
@@ -194,8 +221,16 @@ ServedModel::Requests ServedModel::Begin(int64_t id, int64_t samples) {
   begun.query->done.id = id;
   begun.query->open = (samples + batch_ - 1) / batch_;
   open_ += begun.query->open;
-  for (int64_t i = 0; i < begun.query->open; ++i) begun.requests.push_back(NextRequest(Draw()));
+  for (int64_t i = 0; i < begun.query->open; ++i) begun.requests.push_back(NextRequest(id));
+  if (!options_.save_arrivals.empty() && measuring_) Record(begun.requests[0]);
   return begun;
+}
+
+void ServedModel::Record(const engine::Request& r) {
+  if (recorded_.size() == kMostArrivals) return;
+  recorded_.push_back({.at_s = static_cast<double>(clock_->NowNs() - began_ns_) / 1e9,
+                       .priority = r.priority,
+                       .key = r.key});
 }
 
 void ServedModel::HandOver(Requests begun) {

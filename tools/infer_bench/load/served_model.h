@@ -12,6 +12,7 @@
 #include "runtime/engine/faults.h"
 #include "tools/common/options.h"
 #include "tools/common/report.h"
+#include "tools/infer_bench/load/arrivals.h"
 #include "tools/infer_bench/load/engine.h"
 #include "tools/infer_bench/load/recommendations.h"
 
@@ -30,7 +31,10 @@ struct ServeOptions {
   double deadline_ms = 0;                    ///< of a request; 0: none
   std::string placement = "anywhere";        ///< of instances: "nodes", "cores"
   std::vector<std::string> faults = {};      ///< planned, as ParseFaults takes them
-  int most_instances = 1;                    ///< not declared: cores over threads of a run
+  std::string save_arrivals = {};            ///< file that gets what came; "": none
+  std::string trace_requests = {};           ///< file that gets their phases; "": none
+  std::shared_ptr<const ArrivalTrace> replay = {};  ///< not declared: of queries by their number
+  int most_instances = 1;                           ///< not declared: cores over threads of a run
   void Declare(Options& options);
   /// InvalidArgument: settings that contradict each other.
   Result<std::array<double, engine::kPriorities>> Shares() const;
@@ -66,6 +70,10 @@ class ServedModel : public Engine {
   /// {"instances", "max_batch", ..., "phases_ms", "priorities", "route"}; counts are of all models.
   Json StatsJson() const;
   std::string StatsTable() const;
+  /// What came since BeginMeasuring, the first kMostArrivals of it; where --save-arrivals asks.
+  ArrivalTrace Recorded() const;
+  /// Writes what --save-arrivals and --trace-requests ask for.
+  Status WriteFiles(Context& context) const;
 
  private:
   struct Query {
@@ -93,7 +101,8 @@ class ServedModel : public Engine {
   Status Load(const std::string& name);
   std::string ModelName(const std::string& name, size_t variant) const;
   engine::Priority Draw();
-  engine::Request NextRequest(engine::Priority priority);
+  engine::Request NextRequest(int64_t query);
+  void Record(const engine::Request& request);
   /// The requests of a query, counted as open. `mutex_` is held.
   struct Requests {
     std::shared_ptr<Query> query;
@@ -122,13 +131,16 @@ class ServedModel : public Engine {
   std::vector<engine::AnomalyWatch> watches_;  // of the variants
   std::vector<Seen> seen_;
   int64_t began_ns_ = 0, watched_slot_ = 0;
+  bool measuring_ = false;
+  std::shared_ptr<engine::RequestLog> log_;  // nullptr: nobody asks for it
   std::shared_ptr<const engine::Clock> clock_ = engine::SteadyClock();
   std::stop_source cancel_;
   std::optional<std::stop_callback<engine::Task>> on_stop_;
   std::shared_ptr<engine::FaultInjector> faults_;  // nullptr: none are planned
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable answered_;
+  std::vector<Arrival> recorded_;
   std::vector<Done> done_;
   NextFn next_;  // of a closed loop whose answers are followed
   int64_t next_samples_ = 0;

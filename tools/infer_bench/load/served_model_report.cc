@@ -1,10 +1,12 @@
 /// The report of a model behind the engine: counts, phases, advice.
 #include <numeric>
 
+#include "lib/support/file.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/infer_bench/load/fault_text.h"
 #include "tools/infer_bench/load/latencies.h"
+#include "tools/infer_bench/load/request_trace.h"
 #include "tools/infer_bench/load/route_report.h"
 #include "tools/infer_bench/load/served_model.h"
 
@@ -113,6 +115,29 @@ std::vector<AdvisedModel> ServedModel::Advise() const {
   return models;
 }
 
+ArrivalTrace ServedModel::Recorded() const {
+  const std::lock_guard lock(mutex_);
+  ArrivalTrace trace{.arrivals = recorded_, .has_priority = true};
+  for (const Arrival& a : recorded_) trace.has_key |= !a.key.empty();
+  return trace;
+}
+
+Status ServedModel::WriteFiles(Context& context) const {
+  if (const std::string& to = options_.save_arrivals; !to.empty()) {
+    const ArrivalTrace trace = Recorded();
+    if (trace.arrivals.size() == kMostArrivals)
+      context.Warn(Cat(to, " has the first ", kMostArrivals, " queries"));
+    INFER_TRY(WriteFileAtomically(to, ArrivalsText(trace)));
+  }
+  if (!log_) return {};
+  if (log_->dropped() > 0)
+    context.Warn(Cat(options_.trace_requests, " has the last ", engine::RequestLog::kMost, " of ",
+                     log_->dropped() + static_cast<int64_t>(engine::RequestLog::kMost),
+                     " requests: a shorter --duration has all"));
+  return WriteFileAtomically(options_.trace_requests,
+                             RequestTrace(variants_.names[0], log_->Spans(), began_ns_));
+}
+
 Json ServedModel::StatsJson() const {
   const engine::ModelStats s = Stats();
   Json j = {{"instances", instances_},
@@ -167,7 +192,8 @@ std::string ServedModel::StatsTable() const {
     rows.push_back(
         TimesRow(std::string(Name(static_cast<engine::Phase>(p))), Succeeded(s.times.total, p)));
   for (size_t p = 0; p < by_priority_.size(); ++p)
-    if (by_priority_[p].total_ns.count() > 0 && by_priority_[p].share < 1)
+    if (by_priority_[p].total_ns.count() > 0 &&
+        (by_priority_[p].share < 1 || (options_.replay && options_.replay->has_priority)))
       rows.push_back(TimesRow(Cat("total, ", Name(static_cast<Priority>(p)), " priority"),
                               by_priority_[p].total_ns));
   std::string out = TextTable(rows);

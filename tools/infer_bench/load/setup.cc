@@ -30,6 +30,7 @@ Result<engine::ModelSource> OpenVariant(Context& context, const std::string& pat
   options.observe = [&](const Graph& g) { engine::ProveAxes(g, source); };
   INFER_ASSIGN(Session session, OpenSession(context, path, options));
   source.program = session.program;
+  source.device = options.device.device;
   return source;
 }
 
@@ -111,6 +112,7 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   if (setup.serve.engine) session.observe = [&](const Graph& g) { engine::ProveAxes(g, source); };
   INFER_ASSIGN(t.session, OpenSession(context, path, session));
   source.program = t.session.program;
+  source.device = setup.session.device.device;
   ServedVariants served_variants{.names = {path}, .sources = {std::move(source)}};
   if (route) {
     const engine::ModelSource main = served_variants.sources[0];
@@ -161,10 +163,10 @@ Json TargetJson(const LoadTarget& t, const LoadSetup& setup) {
 }
 
 Json SettingsJson(const LoadOptions& o) {
-  const bool closed = o.arrivals == Arrivals::kClosed;
+  const bool closed = o.arrivals == Arrivals::kClosed, at_rate = o.rate > 0;
   return {{"arrivals", Name(o.arrivals)},
           {"concurrency", closed ? Json(o.concurrency) : Json()},
-          {"rate_per_s", closed ? Json() : Json(o.rate)},
+          {"rate_per_s", closed || !at_rate ? Json() : Json(o.rate)},
           {"seed", o.seed},
           {"samples_per_query", o.samples_per_query},
           {"duration_s", o.duration_s},

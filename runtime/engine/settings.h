@@ -1,0 +1,12 @@
+#pragma once
+/// What of the settings of engines and models means nothing, or would have no effect.
+#include "runtime/engine/engine.h"
+
+namespace infer::engine {
+
+/// InvalidArgument, one line.
+Status Check(const EngineOptions& options);
+/// The same of a model, whatever its program is.
+Status Check(const std::string& model, const ModelOptions& options);
+
+}  // namespace infer::engine
