@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "lib/ir/carried.h"
 #include "lib/support/student.h"
 #include "quant/accuracy/compare.h"
 
@@ -156,6 +157,8 @@ Result<HeldOut> HeldOut::Make(const Graph& golden, Samples samples, const Backen
   h.samples_ = std::move(samples);
   h.backend_ = &backend;
   h.options_ = options;
+  h.is_judged_.assign(golden.outputs().size(), false);
+  for (const size_t k : JudgedOutputs(golden)) h.is_judged_[k] = true;
   CompileOptions compile;
   compile.level = 0;
   compile.threads = options.threads;
@@ -289,7 +292,7 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
   }
   Spend(*t.program, e.us, runs);
   e.by_sample.assign(static_cast<size_t>(runs), 0.0);
-  const double outputs = static_cast<double>(t.num_outputs);
+  const auto outputs = static_cast<double>(std::count(is_judged_.begin(), is_judged_.end(), true));
   for (size_t k = 0; k < t.num_outputs; ++k) {
     Sums all;
     for (const auto& sample : sums) {
@@ -309,9 +312,9 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
       noises.push_back(noise);
       signals.push_back(base > 0 ? (all.floats ? s.signal : static_cast<double>(s.elements)) / base
                                  : 1.0 / static_cast<double>(runs));
-      e.by_sample[i] += noise * static_cast<double>(runs) / outputs;
+      if (is_judged_[k]) e.by_sample[i] += noise * static_cast<double>(runs) / outputs;
     }
-    e.noise += output_noise / outputs;
+    if (is_judged_[k]) e.noise += output_noise / outputs;
     e.worst = std::max(e.worst, output_noise);
     const double sure = UpperBound(noises, signals);
     e.sure_worst = std::max(e.sure_worst, sure);

@@ -9,11 +9,11 @@
 namespace infer {
 
 struct HeldOutError {
-  /// Mean over the outputs of sum d^2 / sum r^2 (r golden, d difference); for outputs that are no
-  /// floats the share of elements that differ. An output whose NaN or infinities differ counts 1
-  /// more.
+  /// Mean over the judged outputs (JudgedOutputs: no caches) of sum d^2 / sum r^2 (r golden, d
+  /// difference); for outputs that are no floats the share of elements that differ. An output whose
+  /// NaN or infinities differ counts 1 more.
   double noise = 0;
-  double worst = 0;  ///< the largest of them
+  double worst = 0;  ///< the largest of all outputs, caches too
   /// By sample: the same mean with d of the sample and r of all samples; their mean is `noise`.
   std::vector<double> by_sample;
   /// What `worst` will hardly exceed on other samples: the largest upper end of its one-sided 95 %
@@ -74,6 +74,7 @@ class HeldOut {
   Result<double> MicrosecondsOf(const Graph& g, const TappedProgram& t) const;
 
   std::vector<std::vector<Datum>> golden_;
+  std::vector<bool> is_judged_;               ///< by output: `noise` counts it
   std::vector<std::vector<int64_t>> labels_;  ///< as golden_; empty: there are none
 };
 
