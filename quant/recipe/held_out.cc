@@ -212,7 +212,9 @@ Result<ModelCost> HeldOut::CostOf(const Graph& g) const {
 
 bool IsLess(const HeldOutError& after, const HeldOutError& before) {
   constexpr double kLeastGain = 0.01;
-  if (!(after.noise < before.noise * (1 - kLeastGain))) return false;
+  if (!(after.noise < before.noise * (1 - kLeastGain)))
+    return after.noise <= before.noise * (1 + kLeastGain) &&
+           after.all_noise < before.all_noise * (1 - kLeastGain);
   const size_t n = after.by_sample.size();
   if (before.by_sample.size() != n) return true;
   size_t fell = 0;
@@ -315,6 +317,7 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
       if (is_judged_[k]) e.by_sample[i] += noise * static_cast<double>(runs) / outputs;
     }
     if (is_judged_[k]) e.noise += output_noise / outputs;
+    e.all_noise += output_noise / static_cast<double>(t.num_outputs);
     e.worst = std::max(e.worst, output_noise);
     const double sure = UpperBound(noises, signals);
     e.sure_worst = std::max(e.sure_worst, sure);

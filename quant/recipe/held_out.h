@@ -33,10 +33,12 @@ struct HeldOutError {
   int64_t labelled = 0, lost = 0, gained = 0;
   double drop = 0, drop_error = 0;  ///< with its standard error
   double others_sure_worst = 0;     ///< `sure_worst` of the outputs but output 0; 0: there are none
+  double all_noise = 0;             ///< `noise` of all outputs, caches too
   double us = 0;                    ///< of a run, by HeldOut::Options::costs
 };
 /// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
-/// samples, so that it is not the luck of a few.
+/// samples, so that it is not the luck of a few. Where they are less than a hundredth apart the
+/// noise of all outputs decides, which differs where there are caches: what runs on reads them.
 bool IsLess(const HeldOutError& after, const HeldOutError& before);
 /// The upper end of that interval for sum(noise) / sum(signal). Pre: equally many of both, signals
 /// not all 0.

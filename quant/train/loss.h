@@ -11,9 +11,8 @@ namespace infer {
 struct OutputLoss {
   size_t output = 0;  ///< of the graph
   enum class Kind : uint8_t {
-    /// [..., classes]: for each row the Kullback-Leibler divergence of the softmax of both at a
-    /// temperature
-    /// (Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network",
+    /// [..., classes]: of each row the Kullback-Leibler divergence of the softmax of both at a
+    /// temperature (Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network",
     /// arXiv:1503.02531).
     kScores,
     kProbabilities,  ///< the same, of the logarithms

@@ -67,7 +67,8 @@ class Judge:
         per_text = kl.reshape(JUDGE[0], -1).mean(1)
         same = (got.argmax(-1) == self.golden.argmax(-1)).mean()
         error = 1.96 * per_text.std(ddof=1) / np.sqrt(JUDGE[0])
-        return f"{kl.mean():.3f} +- {error:.3f}, {100 * same:.1f} %"
+        digits = 3 if kl.mean() >= 0.1 else 5
+        return f"{kl.mean():.{digits}f} +- {error:.{digits}f}, {100 * same:.1f} %"
 
 
 def main():

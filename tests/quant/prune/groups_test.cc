@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(
                   R"(graph g(x: i64[3]) -> (y) {
                     e = const f32[9,8] ~1 h = Gather(e, x) r = Relu(h)
                     y = Gemm(r, e) {transB=1} })",
-                  {"h: y: it is more than weights: other operators read it, too",
+                  {"h: h: it is more than weights: other operators read it, too",
                    "y: 'y' is an output of the graph"}},
         GroupCase{"Recurrent",
                   R"(graph g(x: f32[3,1,4]) -> (y) {
