@@ -9,7 +9,7 @@
 namespace infer {
 
 struct HeldOutError {
-  /// Mean over the judged outputs (JudgedOutputs: no caches) of sum d^2 / sum r^2 (r golden, d
+  /// Mean over the outputs of sum d^2 / sum r^2 (r golden, d
   /// difference); for outputs that are no floats the share of elements that differ. An output whose
   /// NaN or infinities differ counts 1 more.
   double noise = 0;
@@ -33,12 +33,11 @@ struct HeldOutError {
   int64_t labelled = 0, lost = 0, gained = 0;
   double drop = 0, drop_error = 0;  ///< with its standard error
   double others_sure_worst = 0;     ///< `sure_worst` of the outputs but output 0; 0: there are none
-  double all_noise = 0;             ///< `noise` of all outputs, caches too
+  double judged_noise = 0;          ///< `noise` of JudgedOutputs: caches do not count
   double us = 0;                    ///< of a run, by HeldOut::Options::costs
 };
 /// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
-/// samples, so that it is not the luck of a few. Where they are less than a hundredth apart the
-/// noise of all outputs decides, which differs where there are caches: what runs on reads them.
+/// samples, so that it is not the luck of a few.
 bool IsLess(const HeldOutError& after, const HeldOutError& before);
 /// The upper end of that interval for sum(noise) / sum(signal). Pre: equally many of both, signals
 /// not all 0.
@@ -76,7 +75,7 @@ class HeldOut {
   Result<double> MicrosecondsOf(const Graph& g, const TappedProgram& t) const;
 
   std::vector<std::vector<Datum>> golden_;
-  std::vector<bool> is_judged_;               ///< by output: `noise` counts it
+  std::vector<bool> is_judged_;               ///< by output: `judged_noise` counts it
   std::vector<std::vector<int64_t>> labels_;  ///< as golden_; empty: there are none
 };
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "lib/ir/carried.h"
 #include "lib/support/measure.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/calibrate.h"
@@ -44,21 +43,18 @@ constexpr StoredNumber kStored[] = {{"noise", &Score::noise},
                                     {"mismatches", &Score::mismatches},
                                     {"drop", &Score::drop}};
 
-Score ScoreOutputs(const std::vector<ValueAccuracy>& outputs, const std::vector<size_t>& judged) {
+Score ScoreOutputs(const std::vector<ValueAccuracy>& outputs) {
   Score s;
   int floats = 0;
   bool rows = false;
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    const ValueAccuracy& v = outputs[k];
+  for (const ValueAccuracy& v : outputs) {
     const auto mismatches = static_cast<double>(v.metrics.non_finite_mismatches);
     s.mismatches += mismatches;
     if (v.rows) s.agreement = std::min(s.agreement, v.rows->top1_agreement);
     if (!v.is_float) continue;
+    ++floats;
     const double noise = std::pow(10.0, -v.metrics.sqnr_db / 10) + (mismatches > 0 ? 1 : 0);
-    if (std::binary_search(judged.begin(), judged.end(), k)) {
-      s.noise += noise;
-      ++floats;
-    }
+    s.noise += noise;
     s.worst_noise = std::max(s.worst_noise, noise);
     s.cosine = std::min(s.cosine, v.metrics.cosine);
     s.error_ratio = std::max(s.error_ratio, v.error_ratio());
@@ -104,7 +100,6 @@ Result<Judge> Judge::Make(const Graph& golden, const Samples& samples, int64_t c
                           const Backend& backend, int threads, std::stop_token stop,
                           std::chrono::steady_clock::time_point until) {
   Judge j(backend, threads, std::move(stop));
-  j.judged_ = JudgedOutputs(golden);
   CompileOptions compile;
   compile.level = 0;
   compile.threads = threads;
@@ -149,7 +144,7 @@ Result<Score> Judge::Of(Graph candidate, int64_t count) const {
     found[i].metrics = comparers[i].metrics();
     found[i].rows = comparers[i].row_metrics();
   }
-  Score s = ScoreOutputs(found, judged_);
+  Score s = ScoreOutputs(found);
   if (has_labels() && task.paired.samples > 0) {
     s.loss = task.loss / static_cast<double>(task.paired.samples);
     s.drop = task.paired.drop();

@@ -10,11 +10,9 @@
 namespace infer {
 
 struct Score {
-  /// Noise over signal, 1 / SQNR: the mean of the float outputs that are judged (JudgedOutputs: no
-  /// caches).
-  double noise = 0;
-  double kl = 0;    ///< mean over rows of the first output that has rows
-  double loss = 0;  ///< with labels: mean cross-entropy, candidate - golden
+  double noise = 0;  ///< noise over signal, mean of the float outputs: 1 / SQNR
+  double kl = 0;     ///< mean over rows of the first output that has rows
+  double loss = 0;   ///< with labels: mean cross-entropy, candidate - golden
   // What gates limit, each of the output that is worst in it.
   double worst_noise = 0;
   double cosine = 1;
@@ -60,7 +58,6 @@ class Judge {
   std::stop_token stop_;
   std::vector<std::vector<Datum>> inputs_, golden_;
   std::vector<std::vector<int64_t>> labels_;
-  std::vector<size_t> judged_;  ///< outputs
   double golden_seconds_ = 0;
 };
 
