@@ -20,4 +20,11 @@ struct CarriedValue {
 /// at most; in the order of the outputs.
 std::vector<CarriedValue> FindCarried(const Graph& graph);
 
+/// The outputs by which a model is judged, in their order: all but caches of what other outputs are
+/// computed from, since an error in them is seen in those. A cache is an output that FindCarried
+/// pairs, a result "present..." of a node, or one of such a name, and moves elements only: of
+/// inputs, and of values that an output which is no cache is computed from. All outputs, where
+/// nothing else is left.
+std::vector<size_t> JudgedOutputs(const Graph& graph);
+
 }  // namespace infer

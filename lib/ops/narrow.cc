@@ -201,6 +201,15 @@ Status NarrowAttention(const OpCall& call, NarrowedCall& to) {
   return NarrowCount(call, 1, 2, "kv_num_heads", to);
 }
 
+Status NarrowMultiHead(const OpCall& call, NarrowedCall& to) {
+  return NarrowCount(call, 0, 2, "num_heads", to);
+}
+
+Status NarrowGroupQuery(const OpCall& call, NarrowedCall& to) {
+  INFER_TRY(NarrowCount(call, 0, 2, "num_heads", to));
+  return NarrowCount(call, 1, 2, "kv_num_heads", to);
+}
+
 Status NarrowRotary(const OpCall& call, NarrowedCall& to) {
   return RankOfOperand(call, 0) == 3 ? NarrowCount(call, 0, 2, "num_heads", to) : Status();
 }
@@ -212,16 +221,26 @@ Status NarrowRecurrent(const OpCall&, NarrowedCall& to) {
 struct NarrowRule {
   std::string_view name;
   Status (*narrow)(const OpCall& call, NarrowedCall& to);
+  std::string_view domain = {};
 };
 
 constexpr NarrowRule kNarrowRules[] = {
-    {"Conv", NarrowConv<false>},    {"ConvTranspose", NarrowConv<true>},
-    {"Reshape", NarrowReshape},     {"Expand", NarrowExpand},
-    {"Split", NarrowSplit},         {"Slice", NarrowSlice},
-    {"Gather", NarrowGather},       {"Resize", NarrowResize},
-    {"Attention", NarrowAttention}, {"RotaryEmbedding", NarrowRotary},
-    {"LSTM", NarrowRecurrent},      {"GRU", NarrowRecurrent},
-    {"RNN", NarrowRecurrent},       {"GroupNormalization", NarrowGroupNorm},
+    {"Conv", NarrowConv<false>},
+    {"ConvTranspose", NarrowConv<true>},
+    {"Reshape", NarrowReshape},
+    {"Expand", NarrowExpand},
+    {"Split", NarrowSplit},
+    {"Slice", NarrowSlice},
+    {"Gather", NarrowGather},
+    {"Resize", NarrowResize},
+    {"Attention", NarrowAttention},
+    {"RotaryEmbedding", NarrowRotary},
+    {"LSTM", NarrowRecurrent},
+    {"GRU", NarrowRecurrent},
+    {"RNN", NarrowRecurrent},
+    {"GroupNormalization", NarrowGroupNorm},
+    {"MultiHeadAttention", NarrowMultiHead, kMicrosoft},
+    {"GroupQueryAttention", NarrowGroupQuery, kMicrosoft},
 };
 
 }  // namespace
@@ -241,10 +260,10 @@ Dim NarrowedCall::ExtentOf(const OpCall& call, bool is_result, size_t value, int
 Status Narrow(const OpCall& call, NarrowedCall& to) {
   to.attrs = call.attrs();
   to.replaced.clear();
-  if (!call.def().domain.empty()) return {};
   const auto* const rule =
-      std::find_if(std::begin(kNarrowRules), std::end(kNarrowRules),
-                   [&](const NarrowRule& r) { return r.name == call.def().name; });
+      std::find_if(std::begin(kNarrowRules), std::end(kNarrowRules), [&](const NarrowRule& r) {
+        return r.name == call.def().name && r.domain == call.def().domain;
+      });
   if (rule == std::end(kNarrowRules)) return {};
   INFER_TRY(rule->narrow(call, to));
   // Where others have the type of the operand, too, it stays as it was: i32 of Slice.

@@ -83,9 +83,9 @@ class CostMeter {
     CostCurve c{layer.units, {}};
     for (size_t k = 0; k < units.size(); ++k)
       c.points.emplace_back(units[k],
-                            error.noise * (errors[at] > 0 ? errors[k] / errors[at] : 1.0));
+                            error.judged_noise * (errors[at] > 0 ? errors[k] / errors[at] : 1.0));
     costs.curves.push_back(std::move(c));
-    costs.at_share.push_back(error.noise);
+    costs.at_share.push_back(error.judged_noise);
     return {};
   }
 

@@ -19,6 +19,12 @@ std::string LayerName(const Node& n) {
   return std::string(n.op());
 }
 
+/// Operand 0 is a table of numbers, whose rows it looks up.
+bool LooksUpRows(const Node& n) {
+  return n.Is(Trait::kSliceLookup) && n.input(0) && n.input(0)->is_constant() &&
+         IsFloat(n.input(0)->dtype()) && !n.input(1)->is_constant();
+}
+
 class GroupFinder {
  public:
   GroupFinder(const Graph& g, const std::vector<PrunableWeights>& layers) : g_(g) {
@@ -34,15 +40,18 @@ class GroupFinder {
   /// Axes of results that constant weights give their indices.
   void FromNode(const Node& node) {
     const std::vector<NodeLink> links = links_.Of(node);
+    const auto from_operand = [&](size_t operand) {
+      for (const NodeLink& l : links)
+        if (l.kind == AxisLink::Kind::kSame && l.a.value == operand)
+          FromAxis(node, {node.output(l.b.value), l.b.axis});
+    };
+    if (LooksUpRows(node)) from_operand(0);
     for (const NodeLink& product : links) {
       if (product.kind != AxisLink::Kind::kContracted) continue;
       for (const bool forth : {false, true}) {
         const size_t operand = forth ? product.a.value : product.b.value;
-        const Value* const w = node.input(operand);
-        if (!w || !w->is_constant()) continue;
-        for (const NodeLink& l : links)
-          if (l.kind == AxisLink::Kind::kSame && l.a.value == operand)
-            FromAxis(node, {node.output(l.b.value), l.b.axis});
+        if (const Value* const w = node.input(operand); w && w->is_constant())
+          from_operand(operand);
       }
     }
   }
@@ -111,7 +120,8 @@ class GroupFinder {
     for (const auto& [key, set] : u.cut) {
       if (!key.first->is_constant()) continue;
       for (const Use& use : key.first->uses()) {
-        bool reads = false, makes = false, is_product = false;
+        bool reads = false, makes = false;
+        bool is_product = use.operand == 0 && LooksUpRows(*use.user);  // with one number of the row
         for (const NodeLink& l : links_.Of(*use.user))
           for (const LinkSide* side : {&l.a, &l.b}) {
             if (side->is_result || side->value != use.operand) continue;
@@ -133,10 +143,19 @@ class GroupFinder {
     for (const auto* part : {&roles.producers, &roles.readers})
       for (const WeightsOfGroup& w : *part) {
         const auto it = layers_.find(w.weights);
+        if (part == &roles.producers && it == layers_.end() && IsTable(w)) continue;
         if (it == layers_.end()) return Cat("the weights of ", w.layer, " are not known as such");
         if (!it->second->reason.empty()) return Cat(w.layer, ": ", it->second->reason);
       }
     return "";
+  }
+
+  /// Rows of it are looked up, and nothing multiplies it.
+  bool IsTable(const WeightsOfGroup& w) const {
+    const Value& v = *g_.FindValue(w.weights);
+    return !v.is_output() && std::all_of(v.uses().begin(), v.uses().end(), [](const Use& u) {
+      return u.operand == 0 && LooksUpRows(*u.user);
+    });
   }
 
   void Fill(const std::vector<Unit>& units, ChannelGroup& group) {

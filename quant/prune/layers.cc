@@ -210,6 +210,17 @@ std::optional<WeightPlace> PlaceOf(const WeightLayout& layout, const Dims& w) {
   return layout.outputs_in_groups ? TransposedPlace(w, groups, taps) : ConvPlace(w, groups, taps);
 }
 
+int64_t LayersInBodies(const Graph& g) {
+  int64_t count = 0;
+  for (const auto& n : g.nodes())
+    for (const auto& [name, body] : n->subgraphs()) {
+      count += LayersInBodies(*body);
+      for (const auto& inner : body->nodes())
+        count += PlaceOf(*inner, 1) || PlaceOf(*inner, 2) ? 1 : 0;
+    }
+  return count;
+}
+
 Status CheckNotQuantized(const Graph& g) {
   for (const auto& n : g.nodes())
     if (n->Is(Trait::kQuantization) || MakesStoredWeights(*n))

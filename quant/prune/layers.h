@@ -58,6 +58,8 @@ struct PruneScope {
   std::vector<NodePattern> include, exclude;  ///< as those of QuantScheme
 };
 
+/// Nodes with constant weights in bodies of If, Loop and Scan, at any depth: they stay as they are.
+int64_t LayersInBodies(const Graph& g);
 /// InvalidArgument: a graph with quantized values; pruning comes first.
 Status CheckNotQuantized(const Graph& g);
 

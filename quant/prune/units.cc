@@ -12,6 +12,14 @@ constexpr int kMostWays = 48;  // that merged axes are tried in, for one unit
 
 bool IsActivation(const Value* v) { return v && !v->is_constant(); }
 
+/// Queries, keys and values come in one operand.
+bool IsPacked(const Node& n) {
+  for (size_t i = 0; i < n.def().inputs.size(); ++i)
+    if (n.def().inputs[i].name == "key" || n.def().inputs[i].name == "value")
+      if (!n.input(i)) return true;
+  return false;
+}
+
 /// Why an operator whose axis has no link cannot lose indices of it.
 std::string_view WhyMixed(const Node& n) {
   if (!n.subgraphs().empty()) return "hands it to a subgraph";
@@ -21,6 +29,8 @@ std::string_view WhyMixed(const Node& n) {
     return "normalizes over the axis: without channels its statistics are others";
   if (n.Is(Trait::kRecurrent)) return "mixes the axis in every step";
   if (n.Is(Trait::kView)) return "cuts the axis in other places";
+  if (n.Is(Trait::kAttention) && IsPacked(n))
+    return "takes queries, keys and values packed in one operand, of which heads do not leave";
   return "mixes the axis, or tells nothing of it";
 }
 
@@ -138,7 +148,7 @@ class UnitClosure {
                                           IsActivation(node.input(link.b.value)));
       return;
     }
-    bool multiplies = false;
+    bool multiplies = node.Is(Trait::kAttention);
     std::set<size_t> sharing;
     for (const NodeLink& l : links_.Of(node)) {
       const bool activation = IsActivation(node.input(l.a.value));

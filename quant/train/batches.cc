@@ -138,7 +138,8 @@ Result<Tensor> StackedLabels(const Samples& samples, std::span<const DrawnSample
                              const Dims& dims) {
   Tensor t = Tensor::Zeros(DType::kF32, dims);
   const auto to = t.mutable_data<float>();
-  const int64_t rows = dims[0] / static_cast<int64_t>(drawn.size()), classes = dims[1];
+  const int64_t classes = dims.back();
+  const int64_t rows = t.num_elements() / classes / static_cast<int64_t>(drawn.size());
   for (size_t i = 0; i < drawn.size(); ++i) {
     if (drawn[i].mirrored) continue;
     INFER_ASSIGN(const std::vector<int64_t> labels, samples.labels(drawn[i].sample));

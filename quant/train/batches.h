@@ -47,7 +47,7 @@ class SampleOrder {
 /// of different extents, or inputs that are no tensors.
 Result<std::vector<Datum>> StackedInputs(const Samples& samples,
                                          std::span<const DrawnSample> drawn);
-/// Their labels as [rows, classes] of f32, 1 at the label. Rows of mirrored samples, and of labels
+/// Their labels as [..., classes] of f32, 1 at the label. Rows of mirrored samples, and of labels
 /// outside of the classes, stay 0. Pre: samples.labels.
 Result<Tensor> StackedLabels(const Samples& samples, std::span<const DrawnSample> drawn,
                              const Dims& dims);

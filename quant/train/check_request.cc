@@ -1,5 +1,6 @@
 #include "quant/train/check_request.h"
 
+#include "lib/ir/carried.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
 #include "passes/gradient/gradient.h"
@@ -25,10 +26,10 @@ Status CheckExtents(const Samples& samples, std::stop_token stop, std::vector<Di
   return {};
 }
 
-/// The squares of all f32 outputs, whatever they will be compared by.
+/// The squares of all f32 outputs that count, by which measure they are compared later.
 Result<LossOptions> AnyLoss(const Graph& g) {
   LossOptions loss;
-  for (size_t k = 0; k < g.outputs().size(); ++k)
+  for (const size_t k : JudgedOutputs(g))
     if (g.outputs()[k]->type().is_tensor() && IsF32(g.outputs()[k])) loss.outputs.push_back({k});
   if (loss.outputs.empty()) return Unsupported("no output is a tensor of f32 to compare");
   return loss;

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cmath>
 
+#include "lib/ir/carried.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/accuracy/next_token.h"
 #include "quant/calibrate/cache.h"
 #include "quant/train/check_request.h"
 #include "quant/train/checkpoint.h"
@@ -66,6 +68,8 @@ class Trainer {
       : model_(model.Clone()),
         golden_(golden.Clone()),
         outputs_(golden.outputs().size()),
+        judged_(JudgedOutputs(golden)),
+        token_task_(NextTokenOf(golden)),
         constants_(options.constants.empty() ? Learnt(model, options.keep_zeros)
                                              : options.constants),
         samples_(samples),
@@ -165,6 +169,8 @@ class Trainer {
     for (const Datum& d : inputs) input_dims_.push_back(d.tensor().dims());
     TeacherOptions o;
     o.outputs = outputs_;
+    o.judged = judged_;
+    if (token_task_) o.token_scores = token_task_->output;
     o.temperature = options_.temperature;
     o.label_weight = options_.label_weight;
     o.activation_weight = options_.activation_weight;
@@ -390,6 +396,8 @@ class Trainer {
 
   Graph model_, golden_;  // with the inner values that are compared as outputs
   size_t outputs_;        // of the models themselves
+  std::vector<size_t> judged_;
+  std::optional<NextToken> token_task_;
   const std::vector<TrainedConstant> constants_;
   const Samples& samples_;
   const Backend& backend_;

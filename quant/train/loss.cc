@@ -22,9 +22,9 @@ std::string DivergenceText(OutputLoss::Kind kind, double temperature) {
   return Cat("graph loss(student, golden) -> (loss) {\n", Logits(kind), "  cool = const f32[] {",
              FormatDouble(1 / temperature), "}\n", "  back = const f32[] {",
              FormatDouble(temperature * temperature), "}\n",
-             R"(  classes = const i64[1] {1}
+             R"(  classes = const i64[1] {-1}
   sc = Mul(s, cool)  tc = Mul(t, cool)
-  ls = LogSoftmax(sc) {axis=1}  lt = LogSoftmax(tc) {axis=1}  p = Softmax(tc) {axis=1}
+  ls = LogSoftmax(sc) {axis=-1}  lt = LogSoftmax(tc) {axis=-1}  p = Softmax(tc) {axis=-1}
   d = Sub(lt, ls)  e = Mul(p, d)
   rows = ReduceSum(e, classes) {keepdims=0}
   mean = ReduceMean(rows) {keepdims=0}
@@ -43,8 +43,8 @@ std::string SquaresText(double energy) {
 std::string LabelText(OutputLoss::Kind kind, double weight) {
   return Cat("graph loss(student, golden, labels) -> (loss) {\n", Logits(kind),
              "  weight = const f32[] {", FormatDouble(-weight), R"(}
-  classes = const i64[1] {1}
-  ls = LogSoftmax(s) {axis=1}  e = Mul(labels, ls)
+  classes = const i64[1] {-1}
+  ls = LogSoftmax(s) {axis=-1}  e = Mul(labels, ls)
   rows = ReduceSum(e, classes) {keepdims=0}  mean = ReduceMean(rows) {keepdims=0}
   loss = Mul(mean, weight)
 })");

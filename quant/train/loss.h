@@ -11,11 +11,11 @@ namespace infer {
 struct OutputLoss {
   size_t output = 0;  ///< of the graph
   enum class Kind : uint8_t {
-    /// [rows, classes]: the Kullback-Leibler divergence of the softmax of both at a temperature
-    /// (Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network",
+    /// [..., classes]: of each row the Kullback-Leibler divergence of the softmax of both at a
+    /// temperature (Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network",
     /// arXiv:1503.02531).
     kScores,
-    kProbabilities,  ///< the same of the logarithms
+    kProbabilities,  ///< the same, of the logarithms
     kNumbers,        ///< the squared error relative to the golden model's energy
   } kind = Kind::kNumbers;
   double energy = 1;  ///< kNumbers: mean square of the golden output
@@ -30,7 +30,7 @@ struct LossOptions {
 };
 
 /// Adds to `g`, whose outputs are static: inputs "golden_<k>" like outputs[k], where labels count
-/// an input "labels" [rows, classes] (1 at the label; a row of zeros: no label), and an output of
+/// an input "labels" like that output (1 at the label; a row of zeros: no label), and an output of
 /// one number, the loss, last. 0 where all outputs are golden's and no labels count.
 Status AddLoss(Graph& g, const LossOptions& options);
 

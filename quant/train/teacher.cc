@@ -8,18 +8,30 @@
 namespace infer {
 namespace {
 
-bool IsProbabilities(const Tensor& t) {
+/// Every row along the last axis is a distribution, or its logarithms.
+bool AreDistributions(const Tensor& t, bool logarithms) {
   const auto v = t.data<float>();
-  const auto classes = static_cast<size_t>(t.dim(1));
+  const auto classes = static_cast<size_t>(t.dim(t.rank() - 1));
   for (size_t at = 0; at < v.size(); at += classes) {
     double sum = 0;
     for (size_t c = 0; c < classes; ++c) {
-      if (v[at + c] < 0) return false;
-      sum += static_cast<double>(v[at + c]);
+      if (logarithms ? v[at + c] > 1e-3f : v[at + c] < 0) return false;
+      const auto x = static_cast<double>(v[at + c]);
+      sum += logarithms ? std::exp(x) : x;
     }
     if (std::abs(sum - 1) > 1e-3) return false;
   }
   return true;
+}
+
+/// An output [rows, classes] has scores. With more axes their rows have to be known for such: the
+/// scores of tokens, distributions or logarithms of these; a map of numbers is none.
+OutputLoss::Kind KindOf(const Tensor& t, bool is_token_scores) {
+  if (t.rank() < 2 || t.dim(t.rank() - 1) < 2 || t.num_elements() == 0)
+    return OutputLoss::Kind::kNumbers;
+  if (AreDistributions(t, false)) return OutputLoss::Kind::kProbabilities;
+  const bool scores = t.rank() == 2 || is_token_scores || AreDistributions(t, true);
+  return scores ? OutputLoss::Kind::kScores : OutputLoss::Kind::kNumbers;
 }
 
 /// Mean of the squares.
@@ -63,13 +75,14 @@ Status Teacher::ChooseLosses(const std::vector<Datum>& outputs, const TeacherOpt
   loss_.temperature = options.temperature;
   const size_t inner = outputs.size() - options.outputs;
   for (size_t k = 0; k < outputs.size(); ++k) {
-    if (!outputs[k].is_tensor() || outputs[k].tensor().dtype() != DType::kF32) continue;
+    const bool counts =
+        k >= options.outputs || std::binary_search(options.judged.begin(), options.judged.end(), k);
+    if (!counts || !outputs[k].is_tensor() || outputs[k].tensor().dtype() != DType::kF32) continue;
     const Tensor& t = outputs[k].tensor();
     OutputLoss o;
     o.output = k;
     if (k >= options.outputs) o.weight = options.activation_weight / static_cast<double>(inner);
-    if (k < options.outputs && t.rank() == 2 && t.dim(1) >= 2)
-      o.kind = IsProbabilities(t) ? OutputLoss::Kind::kProbabilities : OutputLoss::Kind::kScores;
+    if (k < options.outputs) o.kind = KindOf(t, options.token_scores == k);
     o.energy = EnergyOf(t);
     if (o.kind != OutputLoss::Kind::kNumbers && options.labels && options.label_weight > 0 &&
         loss_.label_weight == 0) {

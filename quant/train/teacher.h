@@ -10,6 +10,9 @@ namespace infer {
 
 struct TeacherOptions {
   size_t outputs = 0;  ///< of the model itself; those behind are inner values
+  /// Outputs that count, in order; those that do not are caches (JudgedOutputs).
+  std::vector<size_t> judged = {};
+  std::optional<size_t> token_scores = {};  ///< the output of NextTokenOf
   double temperature = 2, label_weight = 0.1;
   double activation_weight = 0;  ///< of all inner values together
   bool labels = false;           ///< there are some
@@ -27,7 +30,7 @@ class Teacher {
   /// Outputs that the loss compares, in its order; valid until the next run.
   Result<std::vector<Datum>> Run(const std::vector<Datum>& inputs);
   const LossOptions& loss() const { return loss_; }
-  /// [rows, classes] of labels; empty: none count.
+  /// [..., classes] of labels; empty: none count.
   const Dims& label_dims() const { return label_dims_; }
 
  private:

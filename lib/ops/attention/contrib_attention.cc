@@ -137,6 +137,29 @@ Status RunMultiHead(OpRun& run) {
   return {};
 }
 
+/// Heads of queries, keys and values, their biases and caches. Of packed operands nothing is told.
+void MultiHeadAxes(const OpCall& call, AxisLinks& links) {
+  const auto heads = HeadCount(call);
+  if (!heads.ok() || !call.has_input(kKey) || !call.has_input(kValue)) return;
+  const auto m = ReadMultiDims(call, *heads);
+  if (!m.ok() || !call.out(0).shape.has_rank()) return;
+  for (const size_t i : {kQuery, kKey, kValue, kPadding, kPastKey, kPastValue})
+    if (call.has_input(i)) LinkSame(call, i, 0, 0, 0, links);
+  LinkSame(call, kQuery, 1, 0, 1, links);
+  if (!m->d.is_static() || !m->e.is_static()) return;
+  const int64_t n = *heads, d = m->d.value(), e = m->e.value();
+  constexpr size_t kScores = 3;
+  LinkHeadsOf(call, kQuery, n, kScores, links);
+  for (const size_t i : {kKey, kPastKey}) LinkHeadsOf(call, i, n, 1, links);
+  for (const size_t i : {kValue, kPastValue}) LinkHeadsOf(call, i, n, 2, links);
+  if (call.has_input(kScoreBias) && Extent(call, kScoreBias, 1).KnownEqual(n))
+    LinkHeadsOf(call, kScoreBias, n, kScores, links);
+  // Parts of queries, keys and values, one behind the other; of one size they are one axis of
+  // heads.
+  if (call.has_input(kBias) && d == e)
+    LinkHeads(call, {.value = kBias, .inner = d / n}, n, 0, links);
+}
+
 Cost CostMultiHead(const OpCall& call) {
   const auto m = ReadMultiDims(call, call.Int("num_heads"));
   const Cost c = TrafficOf(call);
@@ -311,6 +334,7 @@ std::span<const OpDef> ContribAttentionOps() {
           .domain = kMicrosoft,
           .doc = "Attention of queries to keys and values, with bias, masks and a past.",
           .traits = Trait::kAttention,
+          .axes = MultiHeadAxes,
           .inputs = {{"query", "T"},
                      {"key", "T", Arity::kOptional},
                      {"value", "T", Arity::kOptional},

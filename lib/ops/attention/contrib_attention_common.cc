@@ -97,6 +97,32 @@ void AddBias(Heads& h, const Tensor& bias, int64_t offset) {
           bias.At(offset + row / h.length % h.heads * h.size + e);
 }
 
+void LinkHeads(const OpCall& call, const LabelledAxis& from, int64_t heads, size_t out,
+               AxisLinks& links) {
+  const auto add = [&](size_t result, int rank, int axis) {
+    if (result >= call.num_outputs() || !call.out_type(result).is_tensor()) return;
+    const Shape& y = call.out(result).shape;
+    if (!y.has_rank() || y.rank() != rank || !y[axis].is_static()) return;
+    const int64_t extent = y[axis].value();
+    if (extent < heads || extent % heads != 0) return;
+    links.push_back({.labels = heads,
+                     .from = from,
+                     .to = {.value = result, .axis = axis, .inner = extent / heads}});
+  };
+  add(0, 3, 2);
+  if (out > 0) add(out, 4, 1);
+}
+
+void LinkHeadsOf(const OpCall& call, size_t operand, int64_t heads, size_t out, AxisLinks& links) {
+  if (!call.has_input(operand) || !call.type(operand).is_tensor()) return;
+  const Shape& x = call.shape(operand);
+  if (!x.has_rank() || (x.rank() != 3 && x.rank() != 4)) return;
+  const int axis = x.rank() == 3 ? 2 : 1;
+  if (!x[axis].is_static() || x[axis].value() < heads || x[axis].value() % heads != 0) return;
+  LinkHeads(call, {.value = operand, .axis = axis, .inner = x[axis].value() / heads}, heads, out,
+            links);
+}
+
 AttentionResult Attend(const OpRun& run, AttentionProblem& p, const Tensor* mask,
                        const Tensor* bias, int64_t past, ScoreStage stage) {
   ScoreRule rule{mask,       run.Float("mask_filter_value"),

@@ -2,6 +2,7 @@
 /// What the attention operators of com.microsoft share: checks of their operands, and scores with
 /// masks and biases as ONNX Runtime has them.
 #include "lib/ops/attention/attention_reference.h"
+#include "lib/ops/axes.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -63,6 +64,15 @@ void AddBias(Heads& h, const Tensor& bias, int64_t offset);
 /// future (unidirectional) has no part at all.
 AttentionResult Attend(const OpRun& run, AttentionProblem& p, const Tensor* mask,
                        const Tensor* bias, int64_t past, ScoreStage stage);
+
+/// Links `heads` heads that stand along `from` of an operand to those of result 0, [B, S, hidden]
+/// of static `hidden`, and, where `out` is a result with heads along axis 1 (a cache, scores), to
+/// these.
+void LinkHeads(const OpCall& call, const LabelledAxis& from, int64_t heads, size_t out,
+               AxisLinks& links);
+/// Heads along the last axis of an operand [B, L, heads * size], or along axis 1 of one of rank 4.
+/// Nothing where it is absent, or not so.
+void LinkHeadsOf(const OpCall& call, size_t operand, int64_t heads, size_t out, AxisLinks& links);
 
 /// `c` with the FLOPs of attention, where all is known. `d` and `e` are hidden sizes.
 Cost FlopsOf(Cost c, const Dim& b, const Dim& n, const Dim& s, const Dim& t, const Dim& d,

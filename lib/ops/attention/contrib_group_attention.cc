@@ -217,6 +217,28 @@ Status RunGroup(OpRun& run) {
   return {};
 }
 
+/// Heads of queries, keys and values, and of caches; several heads of queries share one of keys and
+/// values. Of packed operands nothing is told.
+void GroupAxes(const OpCall& call, AxisLinks& links) {
+  if (!call.has_input(GroupInput::kKey)) return;
+  const auto d = ReadGroupDims(call);
+  if (!d.ok() || !call.out(0).shape.has_rank()) return;
+  for (const size_t i : {GroupInput::kQuery, GroupInput::kKey, GroupInput::kValue,
+                         GroupInput::kPastKey, GroupInput::kPastValue, GroupInput::kLengths})
+    if (call.has_input(i)) LinkSame(call, i, 0, 0, 0, links);
+  LinkSame(call, GroupInput::kQuery, 1, 0, 1, links);
+  const int64_t n = call.Int("num_heads"), g = call.Int("kv_num_heads");
+  constexpr size_t kScores = 3;
+  LinkHeadsOf(call, GroupInput::kQuery, n, kScores, links);
+  for (const size_t i : {GroupInput::kKey, GroupInput::kPastKey}) LinkHeadsOf(call, i, g, 1, links);
+  for (const size_t i : {GroupInput::kValue, GroupInput::kPastValue})
+    LinkHeadsOf(call, i, g, 2, links);
+  if (call.has_input(GroupInput::kBias) && Extent(call, GroupInput::kBias, 1).KnownEqual(n))
+    LinkHeadsOf(call, GroupInput::kBias, n, kScores, links);
+  if (call.has_input(GroupInput::kSink))
+    LinkHeads(call, {.value = GroupInput::kSink}, n, kScores, links);
+}
+
 Cost CostGroup(const OpCall& call) {
   const auto d = ReadGroupDims(call);
   const Dim n(call.Int("num_heads"));
@@ -275,6 +297,7 @@ std::span<const OpDef> ContribGroupAttentionOps() {
           .domain = kMicrosoft,
           .doc = "Causal attention with grouped heads, rotary positions and a cache per sample.",
           .traits = Trait::kAttention,
+          .axes = GroupAxes,
           .inputs = {{"query", "T"},
                      {"key", "T", Arity::kOptional},
                      {"value", "T", Arity::kOptional},

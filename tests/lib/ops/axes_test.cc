@@ -148,12 +148,10 @@ const std::set<std::string>& Unstated() {
                                             "infer::Mlp",
                                             "infer::SqueezeExcite",
                                             "com.microsoft::Attention",
-                                            "com.microsoft::MultiHeadAttention",
                                             "com.microsoft::FusedConv",
                                             "com.microsoft::FusedGemm",
                                             "com.microsoft::FusedMatMul",
                                             "com.microsoft::MatMulNBits",
-                                            "com.microsoft::GroupQueryAttention",
                                             "com.microsoft::RotaryEmbedding",
                                             "com.microsoft::QGemm",
                                             "com.microsoft::GatherBlockQuantized",
@@ -316,6 +314,21 @@ INSTANTIATE_TEST_SUITE_P(
             "i0[0] = o0[0] :2, i0[1] = o0[1] :3, i0[2] x i1[2] :2, i0[2]/2 = o0[2]/3 :4, i1[0] = "
             "o0[0] :2, i1[2]/2 = o0[2]/6 :2, i2[0] = o0[0] :2, i2[2] = o0[2] :3, i2[2]/3 = "
             "o0[2]/6 :2"},
+        LinkedCall{
+            "graph g(q: f32[2,3,8], k: f32[2,5,8], v: f32[2,5,8]) -> (y, pk, pv) { "
+            "b = const f32[24] ~1 "
+            "y, pk, pv = com.microsoft::MultiHeadAttention(q, k, v, b) {num_heads=4} }",
+            "i0[0] = o0[0] :2, i0[1] = o0[1] :3, i0[2]/2 = o0[2]/2 :4, i1[0] = o0[0] :2, i1[2]/2 = "
+            "o0[2]/2 :4, i1[2]/2 = o1[1] :4, i2[0] = o0[0] :2, i2[2]/2 = o0[2]/2 :4, i2[2]/2 = "
+            "o2[1] :4, i3[0]/2 = o0[2]/2 :4"},
+        LinkedCall{
+            "graph g(q: f32[2,3,16], k: f32[2,3,8], v: f32[2,3,8]) -> (y, pk) { "
+            "l = const i32[2] {2, 2} t = const i32[] {3} "
+            "y, pk = com.microsoft::GroupQueryAttention(q, k, v, _, _, l, t) "
+            "{num_heads=4, kv_num_heads=2} }",
+            "i0[0] = o0[0] :2, i0[1] = o0[1] :3, i0[2]/4 = o0[2]/4 :4, i1[0] = o0[0] :2, i1[2]/4 = "
+            "o0[2]/8 :2, i1[2]/4 = o1[1] :2, i2[0] = o0[0] :2, i2[2]/4 = o0[2]/8 :2, i5[0] = "
+            "o0[0] :2"},
         LinkedCall{"graph g(x: f32[2,3,4], y: f32[4,5]) -> (z) { "
                    "z = Einsum(x, y) {equation=\"bij,jk->kbi\"} }",
                    "i0[0] = o0[1] :2, i0[1] = o0[2] :3, i0[2] x i1[0] :4, i1[1] = o0[0] :5"},

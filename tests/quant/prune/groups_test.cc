@@ -99,6 +99,35 @@ INSTANTIATE_TEST_SUITE_P(
                     o = Attention(q, k, v) {q_num_heads=4, kv_num_heads=2}
                     wo = const f32[8,5] ~4 y = MatMul(o, wo) })",
             {"q: 2 heads of 4, made by k+q+v, read by y", "y: 'y' is an output of the graph"}},
+        GroupCase{
+            "HeadsOfMultiHeadAttention",
+            R"(graph g(x: f32[1,3,6]) -> (y) {
+                    wq = const f32[6,8] ~1 wk = const f32[6,8] ~2 wv = const f32[6,8] ~3
+                    q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv) b = const f32[24] ~5
+                    o = com.microsoft::MultiHeadAttention(q, k, v, b) {num_heads=4}
+                    wo = const f32[8,5] ~4 y = MatMul(o, wo) })",
+            {"q: 4 heads of 2, made by k+q+v, read by y", "y: 'y' is an output of the graph"}},
+        GroupCase{
+            "WholeGroupsOfGroupQueryAttention",
+            R"(graph g(x: f32[1,3,6]) -> (y) {
+                    wq = const f32[6,16] ~1 wk = const f32[6,8] ~2 wv = const f32[6,8] ~3
+                    q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)
+                    l = const i32[1] {2} t = const i32[] {3}
+                    o = com.microsoft::GroupQueryAttention(q, k, v, _, _, l, t)
+                        {num_heads=4, kv_num_heads=2}
+                    wo = const f32[16,5] ~4 y = MatMul(o, wo) })",
+            {"q: 2 heads of 8, made by k+q+v, read by y", "y: 'y' is an output of the graph"}},
+        GroupCase{
+            "PackedHeadsStay",
+            R"(graph g(x: f32[1,3,6]) -> (y) {
+                    w = const f32[6,32] ~1 q = MatMul(x, w)
+                    l = const i32[1] {2} t = const i32[] {3}
+                    o = com.microsoft::GroupQueryAttention(q, _, _, _, _, l, t)
+                        {num_heads=4, kv_num_heads=2}
+                    wo = const f32[16,5] ~4 y = MatMul(o, wo) })",
+            {"q: GroupQueryAttention -> 'o' takes queries, keys and values packed in one operand, "
+             "of which heads do not leave",
+             "y: 'y' is an output of the graph"}},
         GroupCase{"Gate",
                   R"(graph g(x: f32[1,3,4,4]) -> (y) {
                     w1 = const f32[8,3,1,1] ~1 c1 = Conv(x, w1)
@@ -148,6 +177,29 @@ INSTANTIATE_TEST_SUITE_P(
                   R"(graph g(x: f32[1,6]) -> (y) {
                     w = const f32[6,6] ~1 a = MatMul(x, w) r = Relu(a) y = MatMul(r, w) })",
                   {"a: 'x' is an input of the graph", "y: 'y' is an output of the graph"}},
+        GroupCase{"TableAlone",
+                  R"(graph g(x: i64[1,3]) -> (y) {
+                    e = const f32[9,8] ~1 h = Gather(e, x) r = Relu(h)
+                    w = const f32[8,5] ~2 y = MatMul(r, w) })",
+                  {"h: 8 units of 1, made by h, read by y", "y: 'y' is an output of the graph"}},
+        GroupCase{"TableAndPositions",
+                  R"(graph g(x: i64[1,3], p: i64[1,3]) -> (y) {
+                    e = const f32[9,8] ~1 h = Gather(e, x) t = const f32[3,8] ~3 q = Gather(t, p)
+                    s = Add(h, q) w = const f32[8,5] ~2 y = MatMul(s, w) })",
+                  {"h: 8 units of 1, made by h+q, read by y", "y: 'y' is an output of the graph"}},
+        GroupCase{"TableNormalized",
+                  R"(graph g(x: i64[1,3]) -> (y) {
+                    e = const f32[9,8] ~1 h = Gather(e, x) s = const f32[8] ~3
+                    n = LayerNormalization(h, s) w = const f32[8,5] ~2 y = MatMul(n, w) })",
+                  {"h: LayerNormalization -> 'n' normalizes over the axis: without channels its "
+                   "statistics are others",
+                   "y: 'y' is an output of the graph"}},
+        GroupCase{"TableThatIsWeights",
+                  R"(graph g(x: i64[3]) -> (y) {
+                    e = const f32[9,8] ~1 h = Gather(e, x) r = Relu(h)
+                    y = Gemm(r, e) {transB=1} })",
+                  {"h: h: it is more than weights: other operators read it, too",
+                   "y: 'y' is an output of the graph"}},
         GroupCase{"Recurrent",
                   R"(graph g(x: f32[3,1,4]) -> (y) {
                     w1 = const f32[4,6] ~1 h = MatMul(x, w1)

@@ -78,6 +78,37 @@ TEST_F(PruneTest, AutoIsNearerToTheDenseModelThanEachMethod) {
   EXPECT_GT(second, magnitude);
 }
 
+/// One block of attention with a cache; `outputs` names those that are told.
+Graph Decoder(const std::string& outputs) {
+  return MustParse(Cat("graph g(x: f32[1,6,8], pk: f32[1,3,8], pv: f32[1,3,8]) -> (", outputs,
+                       ") {",
+                       R"(
+    wq = const f32[8,8] ~1 wk = const f32[8,8] ~2 wv = const f32[8,8] ~3
+    q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)
+    present_k = Concat(pk, k) {axis=1} present_v = Concat(pv, v) {axis=1}
+    t = Transpose(present_k) {perm=[0,2,1]} s = MatMul(q, t) p = Softmax(s) {axis=-1}
+    o = MatMul(p, present_v) wo = const f32[8,8] ~4 h = MatMul(o, wo)
+    w1 = const f32[8,16] ~5 a = MatMul(h, w1) r = Relu(a) w2 = const f32[16,12] ~6
+    y = MatMul(r, w2) })"));
+}
+
+/// Caches are seen in what is computed from them. A layer that makes nothing but the scores costs
+/// the same whether caches are outputs or not.
+TEST_F(PruneTest, CachesDoNotDecideLevels) {
+  const auto levels = [&](const std::string& outputs) {
+    Graph g = Decoder(outputs);
+    std::vector<std::pair<std::string, int64_t>> zeros;
+    for (const PrunedLayer& l : MustPrune(g, {}).layers) zeros.emplace_back(l.name, l.zero_units);
+    std::sort(zeros.begin(), zeros.end());
+    return zeros;
+  };
+  const auto alone = levels("y");
+  EXPECT_EQ(alone.size(), 6u);
+  EXPECT_EQ(levels("y, present_k, present_v"), alone);
+  EXPECT_EQ(levels("present_k, y, present_v"), alone);
+  EXPECT_NE(levels("y, h"), alone) << "an output that is no cache counts";
+}
+
 TEST_F(PruneTest, NmLeavesWhatHasNoWholeGroup) {
   Graph g = MustParse(kNet);
   PruneOptions o;

@@ -272,17 +272,46 @@ class RandomNet {
     return Call("t", Cat("Transpose(", a, ") {perm=[0, 2, 1, 3]}"));
   }
 
+  struct HeadCounts {
+    int64_t queries, keys, width;
+  };
+
+  /// In one of the spellings that take heads merged.
+  std::string Attention(const std::string& q, const std::string& k, const std::string& v, int64_t s,
+                        const HeadCounts& heads) {
+    const std::string operands = Cat(q, ", ", k, ", ", v);
+    switch (random_.Below(heads.queries == heads.keys ? 3 : 2)) {
+      case 0:
+        ++kinds_["attention"];
+        return Call("o", Cat("Attention(", operands, ") {q_num_heads=", heads.queries,
+                             ", kv_num_heads=", heads.keys, "}"));
+      case 1: {
+        ++kinds_["group_query"];
+        const std::string last = Call("s", Cat("const i32[1] {", s - 1, "}"));
+        const std::string total = Call("s", Cat("const i32[] {", s, "}"));
+        return Call(
+            "o", Cat("com.microsoft::GroupQueryAttention(", operands, ", _, _, ", last, ", ", total,
+                     ") {num_heads=", heads.queries, ", kv_num_heads=", heads.keys, "}"));
+      }
+      default: {
+        ++kinds_["multi_head"];
+        const std::string bias =
+            random_.Below(2) == 0 ? Cat(", ", Weights(Cat(3 * heads.width))) : "";
+        return Call("o", Cat("com.microsoft::MultiHeadAttention(", operands, bias,
+                             ") {num_heads=", heads.queries, "}"));
+      }
+    }
+  }
+
   std::string AttentionBlock(const std::string& x, int64_t s, int64_t d) {
     const int64_t heads = Pick({2, 4}), size = Pick({2, 3}), kv = random_.Below(3) == 0 ? 2 : heads;
     const int64_t width = heads * size, narrow = kv * size;
     const bool bias = random_.Below(2) == 0;
     std::string o;
     if (random_.Below(3) == 0) {
-      ++kinds_["attention"];
       const std::string q = Product(x, d, width, bias), k = Product(x, d, narrow, bias),
                         v = Product(x, d, narrow, bias);
-      o = Call("o", Cat("Attention(", q, ", ", k, ", ", v, ") {q_num_heads=", heads,
-                        ", kv_num_heads=", kv, "}"));
+      o = Attention(q, k, v, s, {heads, kv, width});
     } else {
       std::string q, k, v;
       if (kv == heads && random_.Below(2) == 0) {

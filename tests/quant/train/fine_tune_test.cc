@@ -113,6 +113,49 @@ TEST(FineTune, ComesNearTheGoldenModel) {
   EXPECT_FALSE(r->with_labels);
 }
 
+/// Tokens, a cache of keys and scores; `outputs` names those that are told.
+std::string TokenNet(const std::string& outputs, bool flat = false) {
+  return Cat("graph net(x: i64[N,6], past: f32[N,3,8]) -> (", outputs, ") {", R"(
+    e = const f32[7,8] ~1  h = Gather(e, x)  wq = const f32[8,8] ~2  wk = const f32[8,8] ~3
+    q = MatMul(h, wq)  n = MatMul(h, wk)  present = Concat(past, n) {axis=1}
+    t = Transpose(present) {perm=[0,2,1]}  s = MatMul(q, t)  p = Softmax(s) {axis=-1}
+    o = MatMul(p, present)  w = const f32[8,7] ~4  z = MatMul(o, w)
+    d = const i64[2] {-1, 7}  )",
+             flat ? "y = Reshape(z, d) }" : "y = Identity(z) }");
+}
+
+Samples Tokens(int64_t count) {
+  Random random(31);
+  std::vector<std::vector<Datum>> runs;
+  for (int64_t i = 0; i < count; ++i) {
+    Tensor x = Tensor::Zeros(DType::kI64, {1, 6});
+    for (int64_t k = 0; k < 6; ++k) x.Set(k, static_cast<double>(random.Below(7)));
+    runs.push_back({Datum(std::move(x)), Datum(RandomTensor(random, DType::kF32, {1, 3, 8}))});
+  }
+  return InMemory(std::move(runs));
+}
+
+/// The scores of a token are a row of classes, as those of a sample are; a cache that the scores
+/// are computed from does not count beside them.
+TEST(FineTune, RowsOfTokensAreRowsAndCachesDoNotCount) {
+  const auto backend = MakeCpuBackend();
+  FineTuneOptions o = Few(60);
+  o.augment = {};
+  std::vector<FineTuneReport> reports;
+  for (const std::string& text :
+       {TokenNet("y", true), TokenNet("y"), TokenNet("y, present"), TokenNet("present, y")}) {
+    Graph model = Damaged(text);
+    const auto r = FineTune(model, Parsed(text), Tokens(48), *backend, o);
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    EXPECT_LT(r->loss_after, 0.7 * r->loss_before) << text;
+    reports.push_back(*r);
+  }
+  for (const FineTuneReport& r : reports) {
+    EXPECT_NEAR(r.loss_before, reports[0].loss_before, 1e-4 * reports[0].loss_before);
+    EXPECT_NEAR(r.loss_after, reports[0].loss_after, 1e-3 * reports[0].loss_after);
+  }
+}
+
 /// A layer times 16 and its reader over 16 are the same model, behind Relu as well.
 TEST(FineTune, TheSizeOfWeightsDoesNotMatter) {
   constexpr std::string_view kPair = R"(graph g(x: f32[1,1,8,8]) -> (y) {

@@ -4,6 +4,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/prune/layers.h"
 #include "quant/prune/prune.h"
 #include "tools/common/compressed_size.h"
 #include "tools/common/data_roles.h"
@@ -131,6 +132,10 @@ class PruneCommand : public Command {
       report["pruning"] = infer::ToJson(done, options);
       context.Print(SummaryText(done, options));
     }
+    if (const int64_t inner = LayersInBodies(model.graph); inner > 0)
+      context.PrintLine(Cat(inner, inner == 1 ? " layer" : " layers",
+                            " in bodies of If, Loop and Scan ",
+                            inner == 1 ? "stays as it is" : "stay as they are"));
     INFER_TRY(Train(context, model.graph, golden, *backend, report));
     GateVerdict verdict = GateVerdict::kPassed;
     if (!no_verify_) {
