@@ -132,6 +132,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
+  /// ResourceExhausted where nothing made of it works any more: it was lost, or is that of the
+  /// process which this one is a child of.
+  virtual Status CheckThere() const { return {}; }
   /// Uninitialised. ResourceExhausted where there is none left.
   virtual Result<std::shared_ptr<DeviceMemory>> Allocate(int64_t bytes) = 0;
   virtual Result<std::unique_ptr<Encoder>> NewEncoder() = 0;

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <set>
 
+#include "lib/support/fork.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/fork.h"
 #include "runtime/engine/memory_rules.h"
 #include "runtime/engine/pending.h"
 #include "runtime/engine/router.h"

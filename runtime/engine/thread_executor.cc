@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "lib/support/exceptions.h"
+#include "lib/support/fork.h"
 #include "lib/support/parallel.h"
 #include "runtime/engine/executor.h"
-#include "runtime/engine/fork.h"
 #include "runtime/engine/patience.h"
 
 namespace infer::engine {

@@ -46,6 +46,7 @@ Executor::Executor(std::shared_ptr<const ExecutorProgram> program)
 Executor::~Executor() { static_cast<void>(AwaitDevice()); }
 
 Status Executor::RunBound(const RunOptions& options) {
+  if (const Device* const device = program_->device()) INFER_TRY(device->CheckThere());
   INFER_TRY(SelectPlan(options.priority));
   INFER_TRY(PlaceResident());
   INFER_TRY(BindPointers(options));

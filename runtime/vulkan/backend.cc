@@ -18,6 +18,7 @@ class VulkanDevice final : public Device {
  public:
   explicit VulkanDevice(std::shared_ptr<DeviceParts> parts) : parts_(std::move(parts)) {}
   std::string_view name() const override { return parts_->gpu->info().name; }
+  Status CheckThere() const override { return parts_->gpu->CheckThere(); }
   Result<std::shared_ptr<DeviceMemory>> Allocate(int64_t bytes) override {
     INFER_ASSIGN(std::shared_ptr<DeviceMemory> memory,
                  parts_->allocator->Allocate(vulkan::MemoryKind::kDevice, bytes));
@@ -154,7 +155,7 @@ class VulkanBackend final : public Backend {
   }
 
  private:
-  /// The device, opened when it is first needed, and again when it was lost.
+  /// The device, opened when it is first needed, and again when it was lost or is a parent's.
   Result<std::shared_ptr<const VulkanPlanBackend>> Open() const {
     const std::lock_guard lock(mutex_);
     if (device_ && !device_->parts().gpu->lost()) return device_;

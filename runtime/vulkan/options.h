@@ -11,8 +11,9 @@
 
 namespace infer {
 
-/// Calls that a test can let fail.
-enum class VulkanCall : uint8_t { kAllocate, kCreatePipeline, kSubmit, kWait };
+/// Calls that a test can let fail. kLose: a submission that the driver answers with
+/// VK_ERROR_DEVICE_LOST; a wait that fails does, too.
+enum class VulkanCall : uint8_t { kAllocate, kCreatePipeline, kSubmit, kWait, kLose };
 
 struct VulkanOptions {
   /// The number of the device, as ListVulkanDevices counts; -1: the best one that is no CPU, or

@@ -1,11 +1,14 @@
 """infer-opt on whole models: as they came, and fused, against their stored outputs.
 
-usage: models_test.py INFER_OPT DEVICE models|fusion_graphs [NAME...]
+usage: models_test.py INFER_OPT DEVICE models|fusion_graphs [--compute f16] [NAME...]
 
 models: every model of $INFER_TEST_DATA/models: `compare --reference`, `fuse` with its own check,
 whether the file grew without a warning, and `compare --reference` of what it wrote. fusion_graphs: every graph of that folder is fused with
 the check; refusals (exit code 3 or 4: bad or random graphs) and graphs that no random inputs fit are
 counted, anything else must be 0. Exit 77 (a skip) without the data.
+
+--compute f16: of models alone, `compare --reference` as they came, each output within MOST_F16 of its largest number; docs/vulkan.md,
+"Products in f16", has the table.
 
 Models of more than 1 GFLOP are fused without a check, which runs them six times on reference and fast kernels: what it wrote is
 compared with the stored outputs. On reference kernels models of more than 10 GFLOP as they came are left to suite_reference.
@@ -23,6 +26,7 @@ REFUSED = (3, 4)
 MAY_GROW = 1 << 16  # bytes of which fuse need not speak
 MANY_FLOPS = 1e10
 CHECKED_FLOPS = 1e9
+MOST_F16 = 0.01
 
 
 def run(*command):
@@ -89,6 +93,21 @@ def check_model(infer_opt, device, folder, work, count):
     count.add("ok", name, "")
 
 
+def check_compute(infer_opt, device, compute, folder, count):
+    name = os.path.basename(folder)
+    if not any(n.startswith("test_data_set_") for n in os.listdir(folder)):
+        return count.add("no data", name, "")
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        code, line = run(infer_opt, "compare", os.path.join(folder, "model.onnx"), "--reference", folder, "--device", device, "--compute",
+                         compute, "--max-error", str(MOST_F16), "--json", report.name, "-q")
+        if code not in (0, 1):
+            return count.add("bad", name, "exits with %d: %s" % (code, line))
+        with open(report.name) as f:
+            worst = max(o["max_error_ratio"] for o in json.load(f)["accuracy"]["outputs"])
+    print("%s: %.1e" % (name, worst), flush=True)
+    count.add("ok" if code == 0 else "bad", name, "" if code == 0 else "exits with %d: %s" % (code, line))
+
+
 def check_graph(infer_opt, device, path, name, work, count):
     code, line = run(infer_opt, "fuse", path, "-o", os.path.join(work, "fused.onnx"), "--device",
                      device, "-q")
@@ -101,6 +120,10 @@ def check_graph(infer_opt, device, path, name, work, count):
 
 def main():
     infer_opt, device, kind = sys.argv[1:4]
+    names = sys.argv[4:]
+    compute = names[1] if names[:1] == ["--compute"] else ""
+    if compute:
+        names = names[2:]
     root = os.path.join(os.environ.get("INFER_TEST_DATA", ""), kind)
     if not os.environ.get("INFER_TEST_DATA") or not os.path.isdir(root):
         print("skipped: INFER_TEST_DATA is not set or has no " + kind)
@@ -108,10 +131,13 @@ def main():
     count = Count()
     with tempfile.TemporaryDirectory() as work:
         if kind == "models":
-            for name in sys.argv[4:] or sorted(os.listdir(root)):
-                check_model(infer_opt, device, os.path.join(root, name), work, count)
+            for name in names or sorted(os.listdir(root)):
+                if compute:
+                    check_compute(infer_opt, device, compute, os.path.join(root, name), count)
+                else:
+                    check_model(infer_opt, device, os.path.join(root, name), work, count)
         else:
-            for name in sys.argv[4:] or graphs_below(root):
+            for name in names or graphs_below(root):
                 check_graph(infer_opt, device, os.path.join(root, name), name, work, count)
     sys.exit(0 if count.report(kind + " on " + device) else 1)
 

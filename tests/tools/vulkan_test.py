@@ -3,12 +3,13 @@
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
 
 import small_model
-from tool_test_case import SOURCE, CliTestCase, MODEL, validate
+from tool_test_case import BIN, SOURCE, CliTestCase, MODEL, validate
 
 sys.path.insert(0, str(pathlib.Path(SOURCE) / "tools/ci"))
 import gpu_lanes  # noqa: E402
@@ -111,6 +112,39 @@ class Vulkan(CliTestCase):
         self.expect(0, *args, report, "--device", "cpu", env=QUIET)
         with open(report) as f:
             self.assertIsNone(json.load(f)["results"][0]["cold"]["pipelines"])
+
+    def started(self, cache, out):
+        """A process that runs the small model with the pipelines of `cache`, and writes its outputs to `out`."""
+        return subprocess.Popen([str(BIN / "infer-opt"), "run", self.SMALL, "--set", "batch=1", "--device", "vulkan", "-q", "-o", str(out)],
+                                env={**QUIET, "INFER_VULKAN_CACHE": str(cache)}, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+
+    def outputs(self, out):
+        files = sorted(out.iterdir())
+        self.assertTrue(files)
+        return [f.read_bytes() for f in files]
+
+    def ended(self, process):
+        said = process.communicate(timeout=300)[1]
+        self.assertEqual(process.returncode, 0, said)
+
+    def test_two_processes_with_one_cache(self):
+        cache, alone = self.dir / "cache", self.dir / "alone"
+        self.ended(self.started("", alone))
+        for start in ("empty", "filled"):
+            outs = [self.dir / f"{start}{i}" for i in range(2)]
+            for process in [self.started(cache, out) for out in outs]:
+                self.ended(process)
+            for out in outs:
+                self.assertEqual(self.outputs(out), self.outputs(alone), start)
+        self.assertEqual(self.cache_state(cache), "loaded")
+
+    def cache_state(self, cache):
+        report = str(self.dir / "report.json")
+        self.expect(0, "infer-bench", "run", self.SMALL, "--set", "batch=1", "--warmup", "0", "--runs", "1", "--cold", "1", "--json", report,
+                    "--device", "vulkan", env={**QUIET, "INFER_VULKAN_CACHE": str(cache)})
+        with open(report) as f:
+            return json.load(f)["results"][0]["cold"]["pipelines"]["cache"][0]
 
     def test_devices(self):
         report = self.report(0, "infer-opt", "devices")

@@ -129,7 +129,7 @@ void Gpu::OpenQueues(const Families& families) {
 }
 
 Gpu::~Gpu() {
-  if (!device_) return;
+  if (!device_ || forked()) return;
   vk_.vkDeviceWaitIdle(device_);
   for (const auto* list : {&counters_, &unfinished_})
     for (const Counter& c : *list) vk_.vkDestroySemaphore(device_, c.semaphore, nullptr);
@@ -173,6 +173,7 @@ bool Gpu::Has(std::string_view feature) const {
 
 VkResult Gpu::Submit(QueueKind kind, const VkSubmitInfo& submit) {
   if (Fails(VulkanCall::kSubmit)) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  if (lost() || Fails(VulkanCall::kLose)) return VK_ERROR_DEVICE_LOST;
   Queue& queue = queues_[HasQueue(kind) ? static_cast<size_t>(kind) : 0];
   const std::lock_guard lock(queue.mutex);
   return vk_.vkQueueSubmit(queue.queue, 1, &submit, VK_NULL_HANDLE);
@@ -181,6 +182,14 @@ VkResult Gpu::Submit(QueueKind kind, const VkSubmitInfo& submit) {
 Status Gpu::Check(VkResult result, std::string_view doing) {
   if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
   return StatusOf(result, doing);
+}
+
+Status Gpu::CheckThere() const {
+  if (forked())
+    return ResourceExhausted(Cat("device '", info_.name,
+                                 "' was opened by the parent of this process: a child must compile "
+                                 "its programs itself"));
+  return lost_ ? ResourceExhausted(Cat("device '", info_.name, "' was lost")) : Status();
 }
 
 }  // namespace infer::vulkan

@@ -65,8 +65,13 @@ class Gpu {
   /// Of a call that may have lost the device, or that a test lets fail instead.
   bool Fails(VulkanCall call) const { return options_.fails && options_.fails(call); }
   Status Check(VkResult result, std::string_view doing);
-  /// The driver gave the device up: nothing made of it works any more.
-  bool lost() const { return lost_; }
+  /// Nothing made of it works any more: the driver gave the device up, or it is the parent's.
+  bool lost() const { return lost_ || forked(); }
+  /// This process is a child of the one that opened the device: it has none of the driver's
+  /// threads, and shares memory with its parent. No function of the driver may be called.
+  bool forked() const { return ForksSoFar() != forks_; }
+  /// ResourceExhausted with the reason where it is lost.
+  Status CheckThere() const;
 
  private:
   struct Queue {
@@ -100,6 +105,7 @@ class Gpu {
   std::mutex counters_mutex_;
   std::vector<Counter> counters_, unfinished_;
   std::atomic<bool> lost_ = false;
+  const uint64_t forks_ = ForksSoFar();
 };
 
 }  // namespace infer::vulkan

@@ -316,6 +316,7 @@ bool CopiesOnly(const VkQueueFamilyProperties& family) {
 }
 
 Instance::~Instance() {
+  if (ForksSoFar() != forks_) return;  // the parent's
   if (messenger_) vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
   if (instance_) vkDestroyInstance(instance_, nullptr);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/support/fork.h"
 #include "runtime/vulkan/device/pretend.h"
 #include "runtime/vulkan/options.h"
 
@@ -55,6 +56,7 @@ class Instance {
   std::function<void(std::string_view)> on_message_;
   std::vector<VkPhysicalDevice> devices_;
   std::shared_ptr<const Pretence> pretence_;
+  const uint64_t forks_ = ForksSoFar();
 };
 
 /// Whether the device has the feature of VulkanFeatures() of this name.

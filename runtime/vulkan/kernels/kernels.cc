@@ -22,9 +22,10 @@ KernelList AllKernels(const Facts& facts) {
   using Family = KernelList (*)(const Facts&);
   // Of an operator the kernels of groups come first.
   const Family families[] = {
-      QuantProductKernels, QuantCodeKernels, ElementwiseKernels,    ChainKernels,      MoveKernels,
-      GatherKernels,       HalfKernels,      MatMulKernels,         MatMulBitsKernels, ConvKernels,
-      PoolKernels,         AttentionKernels, GroupAttentionKernels, RecurrentKernels,  RowKernels};
+      QuantProductKernels, QuantCodeKernels,      ElementwiseKernels, ChainKernels,
+      MoveKernels,         CastKernels,           GatherKernels,      HalfKernels,
+      MatMulKernels,       MatMulBitsKernels,     ConvKernels,        PoolKernels,
+      AttentionKernels,    GroupAttentionKernels, RecurrentKernels,   RowKernels};
   for (const Family family : families) {
     KernelList list = family(facts);
     all.insert(all.end(), list.begin(), list.end());

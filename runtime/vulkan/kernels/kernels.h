@@ -9,6 +9,7 @@ KernelList QuantCodeKernels(const Facts& facts);     ///< Q, DQ, and what stands
 KernelList ElementwiseKernels(const Facts& facts);   ///< functions of one, two, three operands
 KernelList ChainKernels(const Facts& facts);         ///< several of these as one dispatch
 KernelList MoveKernels(const Facts& facts);          ///< views, Transpose, Slice, Concat, Pad, ...
+KernelList CastKernels(const Facts& facts);          ///< Cast between types
 KernelList GatherKernels(const Facts& facts);        ///< Gather by indices of the run
 KernelList HalfKernels(const Facts& facts);          ///< products in f16 (Compute::kF16)
 KernelList MatMulKernels(const Facts& facts);        ///< MatMul, Gemm

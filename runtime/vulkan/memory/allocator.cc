@@ -121,6 +121,7 @@ Status Allocator::FillBlock(Block& block) {
 }
 
 void Allocator::FreeBlock(Block& block) {
+  if (gpu_->forked()) return;
   const VolkDeviceTable& vk = gpu_->vk();
   if (block.buffer) vk.vkDestroyBuffer(gpu_->device(), block.buffer, nullptr);
   if (block.memory) vk.vkFreeMemory(gpu_->device(), block.memory, nullptr);

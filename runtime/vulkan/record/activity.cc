@@ -152,6 +152,7 @@ ActivityWriter::ActivityWriter(std::shared_ptr<Gpu> gpu, std::shared_ptr<Activit
 
 ActivityWriter::~ActivityWriter() {
   log_->Leave(this);
+  if (gpu_->forked()) return;
   const VolkDeviceTable& vk = gpu_->vk();
   for (const VkCommandPool pool : pools_)
     if (pool) vk.vkDestroyCommandPool(gpu_->device(), pool, nullptr);

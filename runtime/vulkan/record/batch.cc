@@ -8,6 +8,7 @@ constexpr uint32_t kSetsOfAPool = 64, kBuffersOfASet = 6;
 }  // namespace
 
 Batch::~Batch() {
+  if (gpu_->forked()) return;
   const VolkDeviceTable& vk = gpu_->vk();
   for (const VkDescriptorPool pool : sets_)
     vk.vkDestroyDescriptorPool(gpu_->device(), pool, nullptr);

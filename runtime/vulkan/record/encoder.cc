@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/vulkan/record/recording.h"
 
@@ -13,6 +14,9 @@ namespace {
 /// host records.
 constexpr int kMostDispatches = 64;
 constexpr size_t kMostBindings = 8;
+/// So many submissions of much work are handed over ahead: the device has the next one when one
+/// ends, and a run that is stopped waits for no more.
+constexpr size_t kMostLong = 2;
 
 /// Writes a set of storage buffers.
 class SetWriter {
@@ -44,8 +48,7 @@ class SetWriter {
 }  // namespace
 
 Result<std::unique_ptr<Encoder>> VulkanEncoder::Make(std::shared_ptr<DeviceParts> parts) {
-  if (parts->gpu->lost())
-    return ResourceExhausted(Cat("device '", parts->gpu->info().name, "' was lost"));
+  INFER_TRY(parts->gpu->CheckThere());
   INFER_ASSIGN(auto timeline, Timeline::Make(parts->gpu));
   return std::unique_ptr<Encoder>(new VulkanEncoder(std::move(parts), std::move(timeline)));
 }
@@ -96,9 +99,23 @@ bool VulkanEncoder::IsIdle() const {
   return !open_ && (timeline_->last == 0 || timeline_->Reached(timeline_->last));
 }
 
+Status VulkanEncoder::AwaitTurn(const Batch& batch) {
+  INFER_TRY(CheckStop());
+  if (batch.work <= parts_->gpu->options().submission_work / 2) return {};
+  while (!long_.empty() && timeline_->Reached(long_.front())) long_.pop_front();
+  if (long_.size() >= kMostLong) {
+    INFER_TRY(timeline_->Wait(long_.front()));
+    INFER_TRY(CheckStop());
+    long_.pop_front();
+  }
+  long_.push_back(timeline_->last + 1);
+  return {};
+}
+
 Status VulkanEncoder::Hand(std::span<const std::unique_ptr<Batch>> batches) {
   Gpu& gpu = *parts_->gpu;
   for (const auto& batch : batches) {
+    INFER_TRY(AwaitTurn(*batch));
     const uint64_t value = timeline_->last + 1;
     const bool waits = batch->queue() != last_queue_ && timeline_->last > 0;
     constexpr VkPipelineStageFlags kAll = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;

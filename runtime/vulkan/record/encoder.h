@@ -84,6 +84,9 @@ class VulkanEncoder final : public Encoder {
   Result<Batch*> Open(QueueKind queue = QueueKind::kCompute);
   /// Hands it over.
   Status Flush();
+  /// Before it is handed over: Cancelled where the run is to stop, now or while the device ends
+  /// what it has in hand.
+  Status AwaitTurn(const Batch& batch);
   /// One behind the other, as one call.
   Status Hand(std::span<const std::unique_ptr<Batch>> batches);
   /// Gives batches that have ended back to be recorded again.
@@ -114,6 +117,7 @@ class VulkanEncoder final : public Encoder {
   std::shared_ptr<VulkanRecording> recording_;  // that is being made
   std::shared_ptr<VulkanRecording> replayed_;   // that the next Submit hands over
   size_t next_refill_ = 0;                      // of its copies
+  std::deque<uint64_t> long_;                   // submissions of much work that may be under way
   QueueKind last_queue_ = QueueKind::kCompute;  // to which something was handed
   CommandInfo commands_;
 };

@@ -5,6 +5,7 @@
 namespace infer::vulkan {
 
 Marks::~Marks() {
+  if (gpu_->forked()) return;
   for (const VkQueryPool pool : pools_)
     gpu_->vk().vkDestroyQueryPool(gpu_->device(), pool, nullptr);
 }

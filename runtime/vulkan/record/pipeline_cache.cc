@@ -95,7 +95,7 @@ PipelineCache::PipelineCache(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
 }
 
 PipelineCache::~PipelineCache() {
-  if (cache_) gpu_->vk().vkDestroyPipelineCache(gpu_->device(), cache_, nullptr);
+  if (cache_ && !gpu_->forked()) gpu_->vk().vkDestroyPipelineCache(gpu_->device(), cache_, nullptr);
 }
 
 VkPipelineCache PipelineCache::Create(std::string_view payload) const {

@@ -7,6 +7,7 @@
 namespace infer::vulkan {
 
 Pipelines::~Pipelines() {
+  if (gpu_->forked()) return;
   SaveLocked();
   const VolkDeviceTable& vk = gpu_->vk();
   for (auto& [key, p] : pipelines_) vk.vkDestroyPipeline(gpu_->device(), p.pipeline, nullptr);

@@ -91,6 +91,8 @@ inline constexpr const char* kShaderGraphs[] = {
     R"(graph g(x: i64[2,6,5,7]) -> (y) { y = Transpose(x) {perm=[2,0,3,1]} })",
     R"(graph g(x: bool[2,6,5,7]) -> (y) { y = Transpose(x) {perm=[2,0,3,1]} })",
     R"(graph g(x: f16[2,6,5,7]) -> (y) { y = Transpose(x) {perm=[2,0,3,1]} })",
+    R"(graph g(x: i64[2,7]) -> (y, b) { y = Cast(x) {to=1} b = Cast(y) {to=9} })",
+    R"(graph g(x: f32[3,67]) -> (h, i, u) { h = Cast(x) {to=10} i = Cast(h) {to=6} u = Cast(x) {to=2} })",
     R"(graph g(x: f32[2,6,5,7], z: f32[2,3,5,7]) -> (y) { y = Concat(x, z) {axis=1} })",
     R"(graph g(x: f32[2,6,5,7]) -> (y) { b = const i64[2] {1,0} e = const i64[2] {5,100} a =
       const i64[2] {1,3} s = const i64[2] {2,3} y = Slice(x, b, e, a, s) })",
@@ -259,7 +261,11 @@ inline std::vector<std::string> RunAndCompare(const Backend& backend, const Grap
   const auto program = backend.Compile(g, {});
   EXPECT_TRUE(program.ok()) << program.status().message();
   if (!want.ok() || !program.ok()) return {};
+  const auto made = (*program)->pipelines();
   const auto got = RunOnce(**program, inputs);
+  if (made) {
+    EXPECT_EQ((*program)->pipelines()->made, made->made) << "a run waited for a driver's compiler";
+  }
   EXPECT_TRUE(got.ok()) << got.status().message();
   if (!got.ok()) return {};
   std::vector<std::string> kernels;

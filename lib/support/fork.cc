@@ -1,10 +1,10 @@
-#include "runtime/engine/fork.h"
+#include "lib/support/fork.h"
 
 #include <pthread.h>
 
 #include <atomic>
 
-namespace infer::engine {
+namespace infer {
 namespace {
 
 std::atomic<uint64_t>& Forks() {
@@ -20,4 +20,4 @@ uint64_t ForksSoFar() {
   return Forks().load(std::memory_order_relaxed);
 }
 
-}  // namespace infer::engine
+}  // namespace infer
