@@ -73,7 +73,8 @@ DynamicRange DynamicRangeOf(double low, double high) {
               h = std::max(static_cast<float>(high), 0.f);
   DynamicRange r;
   if (h > l) r.scale = (h - l) / 255;
-  r.zero_point = std::nearbyint(std::clamp(-l / r.scale, 0.f, 255.f));
+  const float zero = -l / r.scale;  // of infinite numbers none
+  r.zero_point = std::isnan(zero) ? 0 : std::nearbyint(std::clamp(zero, 0.f, 255.f));
   return r;
 }
 

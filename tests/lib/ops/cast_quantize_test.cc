@@ -154,6 +154,12 @@ TEST(Quantize, DynamicCoversZero) {
   out = RunOp("DynamicQuantizeLinear", {}, {F({0, 0})}, 3);
   ASSERT_TRUE(out.status.ok());
   EXPECT_TRUE(BitEqual(out.outputs[0], Tensor::Of<uint8_t>({2}, {0, 0})));
+  // An infinite range has no zero point: 0, and no number has a code.
+  const float inf = std::numeric_limits<float>::infinity();
+  out = RunOp("DynamicQuantizeLinear", {}, {F({inf, -inf, 1})}, 3);
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  EXPECT_EQ(out.outputs[1].At(0), inf);
+  EXPECT_EQ(out.outputs[2].IntAt(0), 0);
 }
 
 }  // namespace
