@@ -68,8 +68,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Status Prefetch(const std::string& name);
   MemoryStats Memory() const;
   void Submit(Request request, Callback callback, Entry entry = {});
-  /// On a thread that waits for the answer to `p`: runs it, if it was to run alone and no thread has
-  /// begun it.
+  /// On a thread that waits for the answer to `p`: runs it, if it was to run alone and no thread
+  /// has begun it.
   void Help(const Pending& p);
   /// Rejects the request.
   void Refuse(Request request, Callback callback, Status why);

@@ -90,9 +90,8 @@ Future Engine::Submit(Request request) {
   future.core_ = core_;
   // Another thread's callback may destroy the engine before this returns.
   const std::shared_ptr<Routes> routes = routes_;
-  routes->Submit(
-      std::move(request), [promise](Outcome o) { promise->set_value(std::move(o)); },
-      {.taken = &future.request_});
+  routes->Submit(std::move(request), [promise](Outcome o) { promise->set_value(std::move(o)); },
+                 {.taken = &future.request_});
   return future;
 }
 
@@ -104,14 +103,13 @@ Outcome Engine::Infer(Request request) {
   const auto answer = std::make_shared<Answer>();
   const auto begin = std::chrono::steady_clock::now();
   const std::shared_ptr<Routes> routes = routes_;
-  routes->Submit(
-      std::move(request),
-      [answer](Outcome o) {
-        answer->outcome = std::move(o);
-        answer->there.store(true, std::memory_order_release);
-        answer->there.notify_one();
-      },
-      {.helps = true});
+  routes->Submit(std::move(request),
+                 [answer](Outcome o) {
+                   answer->outcome = std::move(o);
+                   answer->there.store(true, std::memory_order_release);
+                   answer->there.notify_one();
+                 },
+                 {.helps = true});
   thread_local Patience patience;
   if (!patience.Look([&] { return answer->there.load(std::memory_order_acquire); }))
     answer->there.wait(false, std::memory_order_acquire);

@@ -5,11 +5,11 @@
 /// All functions may be called from any thread, also from callbacks. No function throws.
 ///
 /// Threads. Outputs of a run are told on the thread that ran it: one of the pool, or one that waits
-/// in Infer or in a Future. Requests that end without a run (cancelled, timed out) are told on the engine's timer thread, so that a busy pool
-/// does not hold them up. A rejection is told before Submit returns, on the thread that submits. A
-/// callback may submit, drain and destroy the engine. One that blocks holds up its thread: others
-/// of the pool go on; on the timer thread it holds up later ends of that kind. An exception that
-/// leaves a callback is counted and dropped.
+/// in Infer or in a Future. Requests that end without a run (cancelled, timed out) are told on the
+/// engine's timer thread, so that a busy pool does not hold them up. A rejection is told before
+/// Submit returns, on the thread that submits. A callback may submit, drain and destroy the engine.
+/// One that blocks holds up its thread: others of the pool go on; on the timer thread it holds up
+/// later ends of that kind. An exception that leaves a callback is counted and dropped.
 #include <coroutine>
 #include <memory>
 #include <optional>

@@ -46,7 +46,8 @@ struct HeldUp {
 TEST(Future, WhoWaitsRunsTheRequestThatNoThreadHasBegun) {
   HeldUp held;
   Future answer = held.engine->Submit(For(3));
-  EXPECT_EQ(answer.wait_for(seconds(0)), std::future_status::timeout) << "a timed wait runs nothing";
+  EXPECT_EQ(answer.wait_for(seconds(0)), std::future_status::timeout)
+      << "a timed wait runs nothing";
   EXPECT_TRUE(held.ran.empty());
   const Outcome o = answer.get();
   EXPECT_FALSE(answer.valid());
@@ -130,10 +131,9 @@ TEST(Future, WaitersAndThePoolRunEachRequestOnce) {
     ++runs;
     return Status();
   };
-  ASSERT_TRUE(engine
-                  ->Load("m", SourceOf(kRowsModel, hook),
-                         {.instances = 2, .batch = {.max_rows = 2}})
-                  .ok());
+  ASSERT_TRUE(
+      engine->Load("m", SourceOf(kRowsModel, hook), {.instances = 2, .batch = {.max_rows = 2}})
+          .ok());
   std::vector<std::thread> clients;
   for (int t = 0; t < kThreads; ++t)
     clients.emplace_back([&, t] {

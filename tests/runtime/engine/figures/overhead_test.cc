@@ -201,11 +201,10 @@ TEST(EngineFigures, OverheadOfLongerModels) {
         return Summarize(us);
       };
       const Summary added = share(Minus(served, bares)), alone = share(noise);
-      Tell("a run of ", Ms(typical / 1e3), ", ", served.size(), " pairs, ",
-           way, " adds ", Percent(added.median),
-           " (95 %: ", Percent(added.median_low), " to ", Percent(added.median_high),
-           "); a bare run less the one before: ", Percent(alone.median), " (",
-           Percent(alone.median_low), " to ", Percent(alone.median_high), ")");
+      Tell("a run of ", Ms(typical / 1e3), ", ", served.size(), " pairs, ", way, " adds ",
+           Percent(added.median), " (95 %: ", Percent(added.median_low), " to ",
+           Percent(added.median_high), "); a bare run less the one before: ", Percent(alone.median),
+           " (", Percent(alone.median_low), " to ", Percent(alone.median_high), ")");
       if (way == "Infer")
         Tell("  medians: before the run ", Us(Quantile(before_run, 0.5)), ", the run ",
              Us(Quantile(in_run, 0.5) - typical), " more than the bare one, behind it ",
