@@ -26,7 +26,7 @@ REFUSED = (3, 4)
 MAY_GROW = 1 << 16  # bytes of which fuse need not speak
 MANY_FLOPS = 1e10
 CHECKED_FLOPS = 1e9
-MOST_F16 = 0.01
+MOST_F16 = 5e-3  # the gate of `compare --compute f16`
 
 
 def run(*command):
