@@ -11,7 +11,7 @@
 namespace infer {
 namespace {
 
-Status CheckExtents(const Samples& samples, std::stop_token stop, std::vector<Dims>& first) {
+Status CheckExtents(const Samples& samples, const std::stop_token& stop, std::vector<Dims>& first) {
   for (int64_t i = 0; i < samples.count; ++i) {
     if (stop.stop_requested()) return Cancelled("fine-tuning was stopped");
     INFER_ASSIGN(const auto inputs, samples.get(i));
