@@ -51,7 +51,7 @@ Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
 
 Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number,
                                                ModelSource source, ModelOptions options,
-                                               Making making) {
+                                               const Making& making) {
   if (!source.program) return InvalidArgument(Cat("model '", model, "' has no program"));
   INFER_TRY(Check(model, options));
   if (options.batch.max_rows > 1 && !source.axes.proved)

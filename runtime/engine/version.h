@@ -84,7 +84,7 @@ class Version {
   /// On the calling thread, and where each instance will run.
   static Result<std::shared_ptr<Version>> Make(std::string model, int64_t number,
                                                ModelSource source, ModelOptions options,
-                                               Making making);
+                                               const Making& making);
   const std::string& model() const { return model_; }
   int64_t number() const { return number_; }
   const ModelOptions& options() const { return options_; }
