@@ -41,7 +41,7 @@ class Ended final : public Completion {
 
 }  // namespace
 
-Result<std::shared_ptr<Timeline>> Timeline::Make(std::shared_ptr<Gpu> gpu) {
+Result<std::shared_ptr<Timeline>> Timeline::Make(const std::shared_ptr<Gpu>& gpu) {
   auto made = std::make_shared<Timeline>(gpu);
   INFER_ASSIGN(const Gpu::Counter counter, gpu->TakeCounter());
   made->semaphore_ = counter.semaphore;

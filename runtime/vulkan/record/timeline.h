@@ -10,7 +10,7 @@ namespace infer::vulkan {
 /// Counts up as submissions of one encoder end. Outlives the encoder in completions.
 class Timeline {
  public:
-  static Result<std::shared_ptr<Timeline>> Make(std::shared_ptr<Gpu> gpu);
+  static Result<std::shared_ptr<Timeline>> Make(const std::shared_ptr<Gpu>& gpu);
   explicit Timeline(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
   ~Timeline();
   Timeline(const Timeline&) = delete;
