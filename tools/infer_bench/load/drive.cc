@@ -40,7 +40,8 @@ class Schedule {
     const auto n = static_cast<int64_t>(all.size());
     const double span = all.back() - all.front();
     const double round_ms = all.back() + (n > 1 ? span / static_cast<double>(n - 1) : 0);
-    return start_ms_ + static_cast<double>(came_ / n) * std::max(round_ms, kLeastRoundMs) +
+    const int64_t round = came_ / n;
+    return start_ms_ + static_cast<double>(round) * std::max(round_ms, kLeastRoundMs) +
            all[static_cast<size_t>(came_ % n)];
   }
   double Gap() { return -std::log1p(-random_.Uniform()) * gap_ms_; }
