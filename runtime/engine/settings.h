@@ -1,5 +1,5 @@
 #pragma once
-/// What of the settings of engines and models means nothing, or would have no effect.
+/// Settings of engines and models that mean nothing, or would have no effect.
 #include "runtime/engine/engine.h"
 
 namespace infer::engine {

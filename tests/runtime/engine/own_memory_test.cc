@@ -1,4 +1,4 @@
-/// Whose memory values of sequences are: a caller's input is not read, nor kept alive, behind the
+/// Owners of the memory of sequences: a caller's input is not read, nor kept alive, behind the
 /// end of its request, and an outcome holds nothing of it.
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ constexpr const char* kFaultyNet = R"(graph g(x: f32[2,3,16,16]) -> (y) {
   w = const f32[20,3,3,3] ~1 v = const f32[20,20,3,3] ~3
   c = Conv(x, w) d = Relu(c) e = Conv(d, v) f = Conv(e, v) y = Transpose(f) })";
 
-/// What a test lets happen at the n-th call of a kind, on the device that there is and on the
+/// An event at the n-th call of a kind, chosen by a test, on the device that there is and on the
 /// pretended one.
 struct AtCall {
   VulkanCall kind = VulkanCall::kLose;
@@ -238,7 +238,7 @@ int InAChild(const std::function<int()>& body) {
   return -1;
 }
 
-/// What is open in the parent is refused in a child, which may open the device itself.
+/// A device that is open in the parent is refused in a child, which may open the device itself.
 TEST(VulkanFaults, AChildOfAForkOpensTheDeviceItself) {
   const Graph g = ParsedGraph(kFaultyNet);
   const std::vector<Datum> inputs = InputsOf(g);

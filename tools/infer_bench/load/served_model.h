@@ -70,7 +70,7 @@ class ServedModel : public Engine {
   /// {"instances", "max_batch", ..., "phases_ms", "priorities", "route"}; counts are of all models.
   Json StatsJson() const;
   std::string StatsTable() const;
-  /// What came since BeginMeasuring, the first kMostArrivals of it; where --save-arrivals asks.
+  /// Requests since BeginMeasuring, the first kMostArrivals of them; where --save-arrivals asks.
   ArrivalTrace Recorded() const;
   /// Writes what --save-arrivals and --trace-requests ask for.
   Status WriteFiles(Context& context) const;
