@@ -13,11 +13,15 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<CarriedValue> CarriedIn(std::string_view text) {
+Graph GraphWithCaches(std::string_view text) {
   static const OpRegistry ops = AllOps();
-  const auto g = ParseGraph(text, ops);
+  auto g = ParseGraph(text, ops);
   EXPECT_TRUE(g.ok()) << g.status().message();
-  return FindCarried(*g);
+  return *std::move(g);
+}
+
+std::vector<CarriedValue> CarriedIn(std::string_view text) {
+  return FindCarried(GraphWithCaches(text));
 }
 
 TEST(Carried, CachesThatConcatExtends) {
@@ -54,12 +58,7 @@ TEST(Carried, WhatIsComputedOrAmbiguousIsNoCache) {
       << "another rank";
 }
 
-std::vector<size_t> JudgedIn(std::string_view text) {
-  static const OpRegistry ops = AllOps();
-  const auto g = ParseGraph(text, ops);
-  EXPECT_TRUE(g.ok()) << g.status().message();
-  return JudgedOutputs(*g);
-}
+std::vector<size_t> JudgedIn(std::string_view text) { return JudgedOutputs(GraphWithCaches(text)); }
 
 TEST(JudgedOutputs, AreNoCachesThatOthersAreComputedFrom) {
   EXPECT_THAT(JudgedIn(R"(graph g(x: f32[1,2,1,4], a: f32[1,2,N,4], b: f32[1,2,N,4]) -> (k, v, y) {
