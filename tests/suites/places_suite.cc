@@ -62,7 +62,8 @@ TEST(Places, OneOfTheResults) {
 void ExpectKeys(const std::vector<StepInfo>& steps) {
   if (BackendUnderTest().name() != "cpu" || steps.empty()) return;
   ExpectFast(steps);
-  EXPECT_EQ(steps.back().kernel, "own:keys") << steps.back().op;
+  const std::string& kernel = steps.back().kernel;
+  EXPECT_TRUE(kernel == "own:keys" || kernel.rfind("own:one:", 0) == 0) << kernel;
 }
 
 std::string TopKText(std::string_view type, std::string_view dims, int64_t k, int64_t axis,
@@ -121,7 +122,7 @@ TEST(Places, OneResultOfTheBest) {
 /// Tiles of elements of each width, whole ones and what is left; runs backwards and repeated.
 TEST(Places, OfMoves) {
   for (std::string_view type : {"u8", "f16", "f32", "i64"}) {
-    for (std::string_view dims : {"16,16", "3,33,50", "2,48,64", "5,17"}) {
+    for (std::string_view dims : {"16,16", "3,33,50", "2,48,64", "5,17", "40,3300", "1,130,1100"}) {
       const bool three = std::count(dims.begin(), dims.end(), ',') == 2;
       ExpectFast(
           CheckGraph(Cat("graph g(x: ", type, "[", dims,

@@ -47,6 +47,45 @@ TEST(Kernels, Rows) {
   CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {0,2} y = ReduceMean(x, a) }");
 }
 
+/// Many rows, of which short ones are computed together: a rest of them, too, and a NaN in one.
+TEST(Kernels, ManyShortRows) {
+  for (std::string_view op : {"Softmax", "LogSoftmax"})
+    for (const int64_t n : {1, 2, 3, 10, 15, 16, 17, 21, 49}) {
+      const std::string text = Cat("graph g(x: f32[1413,", n, "]) -> (y) { y = ", op, "(x) }");
+      CheckSameBits(text);
+      Random random(4);
+      Tensor x = RandomInput(DType::kF32, {1413, n}, random);
+      x.Set(18 * n, NAN);
+      x.Set(40 * n, -INFINITY);
+      ExpectFast(CheckGraph(text, std::vector<Datum>{x}, 2e-6));
+    }
+}
+
+/// Columns that fill and miss vectors, a NaN in one and infinities in others.
+TEST(Kernels, ReducedColumns) {
+  for (std::string_view op : kReductions)
+    for (const int64_t columns : {1, 3, 15, 16, 17, 28, 33, 64, 65, 131}) {
+      const std::string text = Cat("graph g(x: f32[2,37,", columns,
+                                   "]) -> (y) { a = const i64[1] {1} y = ", op, "(x, a) }");
+      Random random(4);
+      Tensor x = RandomInput(DType::kF32, {2, 37, columns}, random);
+      x.Set(3 * columns + columns / 2, NAN);
+      x.Set((37 + 5) * columns, INFINITY);
+      ExpectFast(CheckGraph(text, std::vector<Datum>{x}, 2e-6));
+    }
+  CheckSameBits("graph g(x: f32[3,40,3000]) -> (y) { a = const i64[1] {1} y = ReduceSum(x, a) }");
+  CheckSameBits("graph g(x: f32[3,40,3000]) -> (y) { a = const i64[1] {1} y = ReduceMax(x, a) }");
+}
+
+/// Whole planes that lie plainly, one and many, of any extent.
+TEST(Kernels, WholePlanes) {
+  for (std::string_view op : {"GlobalAveragePool", "GlobalMaxPool"})
+    for (std::string_view dims : {"1,1,1", "2,3,7,7", "1,64,28,28", "1,5,3,4,5", "3,70,100"})
+      ExpectFast(
+          CheckGraph(Cat("graph g(x: f32[", dims, "]) -> (y) { y = ", op, "(x) }"), 1, 1e-6));
+  CheckSameBits("graph g(x: f32[4,70,31,31]) -> (y) { y = GlobalAveragePool(x) }");
+}
+
 /// The operand dies here, so that a kernel may write over it.
 TEST(Kernels, RowsInPlace) {
   for (int64_t n : {3, 17, 255, 257, 700})

@@ -34,6 +34,17 @@ TEST(Select, ArgOfEveryAxis) {
           }
 }
 
+TEST(Select, HardmaxOfEveryAxis) {
+  for (const Dims& dims : {Dims{3, 5}, Dims{2, 7, 40}, Dims{70, 21}, Dims{2, 9, 133}, Dims{1, 300},
+                           Dims{200}, Dims{2, 3, 65, 1}})
+    for (int64_t axis = 0; axis < std::ssize(dims); ++axis)
+      for (int nans : {0, 2, 40})
+        ExpectFast(CheckGraph(
+            Cat("graph g(x: f32", ToString(dims), ") -> (y) { y = Hardmax(x) {axis=", axis, "} }"),
+            {FewValues(dims, static_cast<uint64_t>(axis + 1), nans)}, 0));
+  CheckSameBits("graph g(x: f32[2,50,3000]) -> (y) { y = Hardmax(x) {axis=1} }");
+}
+
 TEST(Select, ArgOfChannels) {
   for (int64_t channels : {2, 21, 70, 200})
     CheckGraph(Cat("graph g(i: f32[2,3,9,11]) -> (y) { f = const f32[", channels,

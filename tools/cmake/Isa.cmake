@@ -17,6 +17,10 @@ set(infer_isa_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-v
 set(infer_isa_vnni ${infer_isa_avx512} -mavx512vnni)
 set(infer_isa_vbmi ${infer_isa_avx512} -mavx512vbmi)
 
+# Where the linker puts a loop of few instructions, the same machine code takes up to 1.8 of its time (64x56x56 bytes gathered in
+# rows, Intel Xeon, 2026-11-30: 72 and 132 us in two builds of equal objects): functions and loops begin a line.
+set(INFER_PLACED -falign-functions=64 -falign-loops=32)
+
 # infer_isa_options(SOURCE ISA [OPTIONS...]): compiles SOURCE for ISA; it is left out where INFER_ISAS lacks that.
 # Of what -ffast-math changes only errno and floating-point exceptions, which nobody reads.
 function(infer_isa_options source isa)
@@ -32,7 +36,7 @@ function(infer_isa_options source isa)
   set(level $<IF:$<BOOL:${INFER_SANITIZED}>,-O1,-O3>)  # with sanitizers -O3 costs compile time and gains none
   set_source_files_properties(
     ${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
-    "${level};-fno-math-errno;-fno-trapping-math;${infer_isa_${isa}};${ARGN};$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
+    "${level};${INFER_PLACED};-fno-math-errno;-fno-trapping-math;${infer_isa_${isa}};${ARGN};$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
 endfunction()
 
 # infer_isa_tables(TARGET LIST): adds to TARGET the tables of LIST, a file of lines

@@ -31,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import numpy as np
@@ -67,7 +68,8 @@ class Layer:
              for n, v in self.inputs.items()],
             [helper.make_empty_tensor_value_info(n) for n in self.outputs if n],
             [numpy_helper.from_array(v, n) for n, v in constants.items()])
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=9)
+        domains = {self.attributes.get("domain", ""): 1, "": self.opset}
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in domains.items()], ir_version=9)
         return onnx.shape_inference.infer_shapes(made)
 
 
@@ -408,6 +410,26 @@ class Worker:
             raise RuntimeError(answer["error"])
         return answer
 
+    def cpu_ns(self):
+        """Processor time of all its threads."""
+        total = 0
+        for task in pathlib.Path("/proc/%d/task" % self.process.pid).iterdir():
+            try:
+                total += int((task / "schedstat").read_text().split()[0])
+            except OSError:  # a thread that has just ended
+                pass
+        return total
+
+    def await_sleep(self):
+        """Until its threads sleep: those of ONNX Runtime spin for some 30 ms after a run."""
+        until, before = time.monotonic() + 1, self.cpu_ns()
+        while time.monotonic() < until:
+            time.sleep(0.012)  # the clock of a thread that runs moves with the kernel's ticks
+            now = self.cpu_ns()
+            if now == before:
+                return
+            before = now
+
     def block(self, count):
         answer = self.ask(op="run", settle=2, count=count)
         return statistics.median(answer.get("undisturbed_ns") or answer["ns"])
@@ -448,7 +470,12 @@ def difference(a, b, folder):
 def compare(layer, ours, theirs, before, threads, folder):
     request = write_case(layer, folder)
     workers = {"ours": ours, "theirs": theirs, **({"before": before} if before else {})}
+    def await_sleep():
+        for worker in workers.values() if threads > 1 else []:
+            worker.await_sleep()
+
     for name, worker in workers.items():
+        await_sleep()
         if name == "theirs":
             worker.ask(**request, threads=threads)
         else:
@@ -459,6 +486,7 @@ def compare(layer, ours, theirs, before, threads, folder):
     times = {name: [] for name in workers}
     for turn in range(ROUNDS):
         for name in list(workers)[::1 if turn % 2 else -1]:
+            await_sleep()
             times[name].append(workers[name].block(count))
     ratios = [a / b for a, b in zip(times["ours"], times["theirs"])]
     older = {}

@@ -4,7 +4,8 @@
 operator_map.py [--bin DIR] [--before DIR] [--python FILE] [--threads N] [--filter GLOB]... [--above R] [--json FILE]
 
 The list is fixed: positions of maxima, sorting, sums along an axis, gathering and scattering, boxes, resizing with
-antialias, integer arithmetic, casts, seldom forms of recurrent layers, reductions. How it measures and what it prints:
+antialias, integer arithmetic, casts, seldom forms of recurrent layers, reductions; and the forms of operator_forms.py.
+How it measures and what it prints:
 layer_map.py. With --before, all rows are printed, with the ratio of both builds.
 """
 
@@ -16,6 +17,7 @@ import pathlib
 import sys
 import tempfile
 
+import operator_forms
 from layer_map import TOLERANCE, TOOLS, Layer, Worker, compare, kernels_of, np, report
 
 R = np.random.default_rng(27)
@@ -280,7 +282,7 @@ def convolutions():
                     {"group": c, "pads": [3] * 4, "strides": [stride] * 2}, "Conv depthwise 7x7 c%d %d s%d" % (c, size, stride))
 
 
-FAMILIES = [pooling, picking, along, indexing, boxed, elements, integers, recurrent, convolutions]
+FAMILIES = [pooling, picking, along, indexing, boxed, elements, integers, recurrent, convolutions] + operator_forms.FAMILIES
 
 
 def layers():

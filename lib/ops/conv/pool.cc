@@ -128,13 +128,14 @@ Status RunMaxUnpool(OpRun& run) {
   const auto place = [&]<typename T>(T) {
     const auto from = x.data<T>();
     const auto to = y.mutable_data<T>();
+    const bool is_natural = dims == natural;
     for (size_t i = 0; i < from.size() && status.ok(); ++i) {
       int64_t index = places[i];
       if (index < 0 || index >= *natural_size) {
         status = InvalidModel(Cat("index ", index, " is outside ", ToString(natural)));
         return;
       }
-      if (dims == natural) {
+      if (is_natural) {
         to[static_cast<size_t>(index)] = from[i];
         continue;
       }

@@ -25,8 +25,12 @@ constexpr double kReferencePerMicrosecond = 1e3;
 /// Two lanes save half of a launch at best; and its data lies in the cache of one.
 constexpr double kWorthWakes = 3;
 
-/// A machine that is busy now will not be so for ever.
+/// A machine that is busy now will not be so for ever: one measurement beside a neighbour that
+/// takes the other processor for some milliseconds says 100, and would keep all later programs of
+/// the process on one lane. So it is taken again, seldom and seldomer, and the least counts.
 constexpr double kMostMicroseconds = 100;
+constexpr double kFirstAgainMs = 20;           // then after twice as long each time
+constexpr double kSurelySpinning = 1.5;        // no need to look again
 constexpr double kSpinningMicroseconds = 0.6;  // nothing wakes faster
 constexpr size_t kRounds = 9;
 /// Between two launches a lane may fall asleep; so it may here. Right after a loop even a sleeping
@@ -63,9 +67,17 @@ double MeasureWake(int lanes) {
 }  // namespace
 
 double WakeMicroseconds() {
-  static std::atomic<double> known = -1;
-  if (known < 0) known = MeasureWake(CurrentLanes());
-  return known;
+  static std::atomic<double> least = kMostMicroseconds, due_ms = -1, pause_ms = kFirstAgainMs;
+  const double now = NowMs();
+  double due = due_ms;
+  if (least > kSurelySpinning && now >= due &&
+      due_ms.compare_exchange_strong(due, now + pause_ms)) {
+    pause_ms = 2 * pause_ms;
+    const double wake = MeasureWake(CurrentLanes());
+    for (double before = least; wake < before && !least.compare_exchange_weak(before, wake);) {
+    }
+  }
+  return least;
 }
 
 double EstimateMicroseconds(const Cost& cost, bool on_reference) {

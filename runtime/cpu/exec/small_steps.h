@@ -7,8 +7,9 @@
 namespace infer {
 
 /// What a loop on all lanes of this thread costs beside its work, in microseconds: the median of
-/// some that do nothing, measured once per process. 20 to 80 where waiting threads sleep
-/// (OMP_WAIT_POLICY=passive), below 1 where they spin. Pre: the thread has more than one lane.
+/// some that do nothing, the least of what was measured in this process (again after 20 ms, 40,
+/// 80, ..., when asked). 20 to 80 where waiting threads sleep (OMP_WAIT_POLICY=passive), below 1
+/// where they spin. Pre: the thread has more than one lane.
 double WakeMicroseconds();
 
 /// Roughly what a step takes on one lane.

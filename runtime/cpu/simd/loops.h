@@ -93,11 +93,15 @@ struct Loops {
   BinaryFn binary[static_cast<int>(Binary::kCount)];         ///< y[i] = a[i] op b[i]
   BinaryFn binary_scalar[static_cast<int>(Binary::kCount)];  ///< y[i] = a[i] op b[0]
   BinaryFn scalar_binary[static_cast<int>(Binary::kCount)];  ///< y[i] = a[0] op b[i]
-  /// Softmax (or its logarithm) of one row.
-  void (*softmax)(const float* x, float* y, int64_t n, bool log);
+  /// Softmax (or its logarithm) of `rows` rows of n, one behind the other; y may be x.
+  void (*softmax)(const float* x, float* y, int64_t n, int64_t rows, bool log);
   /// (x - mean) / sqrt(var + epsilon) * scale + bias of one row; scale and bias may be nullptr.
   void (*layer_norm)(const float* x, const float* scale, const float* bias, float* y, int64_t n,
                      float epsilon);
+  /// Of n > 0 elements, in double.
+  void (*moments)(const float* x, int64_t n, double* mean, double* variance);
+  /// y[i] = (x[i] - less) * by + plus; y may be x.
+  void (*scaled)(const float* x, float less, float by, float plus, float* y, int64_t n);
   /// c[r, j] += sum_k a[r, k] b[k, j] for all columns of `panels` panels; b lies as
   /// [panel][k][kPanel]. Every element is summed along k in order, whatever is computed with it.
   void (*multiply_panels)(const float* a, int64_t lda, int64_t rows, const float* b, int64_t k,
@@ -111,6 +115,7 @@ struct Loops {
   double (*sum)(const float* x, int64_t n);
   double (*sum_squares)(const float* x, int64_t n);
   float (*max)(const float* x, int64_t n);  ///< Pre: n > 0. NaN where one is
+  float (*min)(const float* x, int64_t n);  ///< the same
   /// saturate(round_half_even(x / scale) + zero_point)
   void (*quantize_u8)(const float* x, uint8_t* y, int64_t n, float scale, int32_t zero_point);
   void (*quantize_s8)(const float* x, int8_t* y, int64_t n, float scale, int32_t zero_point);
@@ -128,6 +133,14 @@ struct Loops {
   /// apart. Pre: x and y are not the same memory.
   void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t stride, int64_t columns,
                           bool log);
+  /// Of `columns` columns of n rows, which lie `stride` floats apart: sums, in double and down the
+  /// rows, and extrema, NaN where one is.
+  using ColumnSumsFn = void (*)(const float* x, double* to, int64_t n, int64_t stride,
+                                int64_t columns);
+  ColumnSumsFn column_sums, column_squares;
+  using ColumnBestFn = void (*)(const float* x, float* to, int64_t n, int64_t stride,
+                                int64_t columns);
+  ColumnBestFn column_max, column_min;
   /// to[i], first <= i < end: the place of the largest (by ArgIndex) of the n elements of list i of
   /// x [.., n, inner], n < 2^31; NaN is above everything. For few or one list side by side.
   using ArgListsFn = void (*)(const float* x, int64_t* to, int64_t n, int64_t inner, int64_t first,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
@@ -179,9 +180,11 @@ TEST(Loops, MaxAndSoftmaxOfEveryLength) {
         x[i] = static_cast<float>(std::sin(static_cast<double>(i) * 1.7) * 6);
       const float top = *std::max_element(x.begin(), x.end());
       EXPECT_EQ(table->max(x.data(), n), top) << table->isa << " of " << n;
+      EXPECT_EQ(table->min(x.data(), n), *std::min_element(x.begin(), x.end()))
+          << table->isa << " of " << n;
       double sum = 0;
       for (float v : x) sum += std::exp(static_cast<double>(v) - static_cast<double>(top));
-      table->softmax(x.data(), y.data(), n, false);
+      table->softmax(x.data(), y.data(), n, 1, false);
       for (size_t i = 0; i < x.size(); ++i) {
         const double want = std::exp(static_cast<double>(x[i]) - static_cast<double>(top)) / sum;
         EXPECT_NEAR(y[i], want, 1e-6 * want) << table->isa << " [" << i << "] of " << n;
@@ -189,9 +192,46 @@ TEST(Loops, MaxAndSoftmaxOfEveryLength) {
       for (size_t i = 0; i < x.size(); i += 5) {
         const float kept = std::exchange(x[i], std::nanf(""));
         EXPECT_TRUE(std::isnan(table->max(x.data(), n))) << table->isa << " of " << n;
+        EXPECT_TRUE(std::isnan(table->min(x.data(), n))) << table->isa << " of " << n;
         x[i] = kept;
       }
     }
+}
+
+/// Among others, in place, and with a NaN in one of them: each as it is alone, to the bit.
+TEST(Loops, SoftmaxOfRowsAmongOthers) {
+  const int64_t rows = 37;
+  for (const Loops* table : AllTables<Loops>())
+    for (int64_t n : {1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 40})
+      for (bool log : {false, true}) {
+        std::vector<float> x(static_cast<size_t>(n * rows));
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] = static_cast<float>(std::sin(static_cast<double>(i) * 1.7) * 6);
+        x[static_cast<size_t>(5 * n)] = std::nanf("");
+        std::vector<float> all = x, one(static_cast<size_t>(n));
+        table->softmax(all.data(), all.data(), n, rows, log);
+        for (int64_t r = 0; r < rows; ++r) {
+          const float* const row = x.data() + r * n;
+          table->softmax(row, one.data(), n, 1, log);
+          const std::string where = Cat(table->isa, " row ", r, " of ", n);
+          ASSERT_EQ(std::memcmp(one.data(), all.data() + r * n, one.size() * sizeof(float)), 0)
+              << where;
+          if (r == 5) {
+            EXPECT_TRUE(std::all_of(one.begin(), one.end(), [](float v) { return std::isnan(v); }))
+                << where;
+            continue;
+          }
+          double sum = 0;
+          const double top = double{*std::max_element(row, row + n)};
+          for (int64_t k = 0; k < n; ++k) sum += std::exp(double{row[k]} - top);
+          for (int64_t k = 0; k < n; ++k) {
+            const double ln = double{row[k]} - top - std::log(sum), want = log ? ln : std::exp(ln);
+            // Sums are f32, of numbers up to 1: their logarithm is that far off where it is near 0.
+            EXPECT_NEAR(one[static_cast<size_t>(k)], want, 1e-6 * std::abs(want) + (log ? 3e-7 : 0))
+                << where;
+          }
+        }
+      }
 }
 
 TEST(Loops, QuantizeRoundsHalfToEvenAndSaturates) {

@@ -33,7 +33,7 @@ TEST_F(SmallSteps, HaveOneLaneWhileTheyArePlanned) {
   ASSERT_EQ(CurrentLanes(), 2);
   const double wake = WakeMicroseconds();
   EXPECT_GT(wake, 0);
-  EXPECT_EQ(WakeMicroseconds(), wake);  // measured once
+  for (int i = 0; i < 100; ++i) EXPECT_LE(WakeMicroseconds(), wake) << "the least counts";
   StepLanes lanes(2);
   const int64_t large = 1'000'000'000'000;
   EXPECT_TRUE(lanes.Begin({10, 10, 10}, false));

@@ -76,7 +76,7 @@ struct Group : GroupQuery {
         const int64_t keys = position + 1 - first, from = lead + first * size;
         CopyRotated(args, New(args, 0, b, i, head), position, q);
         loops.scores(q, ResultAt(args, 1) + from, size, keys, size, scale, scores);
-        simd::TheLoops().softmax(scores, scores, keys, false);
+        simd::TheLoops().softmax(scores, scores, keys, 1, false);
         loops.mix(scores, ResultAt(args, 2) + from, size, keys, size,
                   ResultAt(args, 0) + ((b * queries + i) * heads + head) * size);
       }

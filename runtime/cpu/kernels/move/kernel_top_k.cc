@@ -9,6 +9,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/step_results.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/cpu/simd/loops.h"
 
 namespace infer {
 namespace {
@@ -151,6 +152,41 @@ struct TopK {
   }
 };
 
+/// K = 1 of f32: as ArgMax and ArgMin, whose order is the same.
+Prepared PrepareOne(const TopK& top) {
+  Prepared p;
+  const simd::Loops& loops = simd::TheLoops();
+  p.name = Cat("own:one:", loops.isa);
+  p.launch =
+      LaunchOf([top, of = simd::ArgIndex(!top.largest, false), &loops](std::byte* const* args) {
+        constexpr int64_t kPart = 64;
+        const int64_t n = top.n, inner = top.inner, in_row = inner == 1 ? kPart : inner;
+        const int64_t rows = (top.lines + in_row - 1) / in_row,
+                      parts = (in_row + kPart - 1) / kPart;
+        const auto* const x = As<float>(static_cast<const std::byte*>(args[top.x]));
+        ForRange(rows * parts, std::max<int64_t>(1, kElementGrain / (n * kPart)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t u = begin; u < end; ++u) {
+                     const int64_t line = u / parts * in_row + u % parts * kPart;
+                     const int64_t count =
+                         std::min(std::min(top.lines, (u / parts + 1) * in_row) - line, kPart);
+                     const float* const from = x + line / inner * n * inner + line % inner;
+                     int64_t places[kPart];
+                     if (inner == 1)
+                       loops.arg_lists[of](from, places, n, 1, 0, count);
+                     else
+                       loops.arg_columns[of](from, places, n, inner, count);
+                     for (int64_t k = 0; top.indices >= 0 && k < count; ++k)
+                       As<int64_t>(args[top.indices])[line + k] = places[k];
+                     for (int64_t k = 0; top.values >= 0 && k < count; ++k)
+                       As<float>(args[top.values])[line + k] =
+                           inner == 1 ? from[k * n + places[k]] : from[places[k] * inner + k];
+                   }
+                 });
+      });
+  return p;
+}
+
 std::string RefuseTopK(const StepCall& call) {
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   const DType t = ElementTypeOf(call.main().input(0));
@@ -184,10 +220,12 @@ std::unique_ptr<Kernel> MakeTopK(const StepCall& call) {
         if (top.values >= 0) top.values += results;
         if (top.indices >= 0) top.indices += results;
         top.scratch = results + static_cast<int>(out.size());
-        Prepared p;
-        p.name = "own:keys";
+        const bool one = top.k == 1 && type == DType::kF32;
+        Prepared p = one ? PrepareOne(top) : Prepared();
         p.unused.assign(in.size(), true);
         p.unused[static_cast<size_t>(like.x)] = false;
+        if (one) return p;
+        p.name = "own:keys";
         p.scratch_bytes =
             top.parts * top.capacity *
             static_cast<int64_t>(type == DType::kI64 ? sizeof(WideKey) : sizeof(NarrowKey));

@@ -219,6 +219,10 @@ struct MovePlan::Cursor {
   }
 };
 
+/// Elements of the operand that tiles of all rows come back to: they stay in L2.
+constexpr int64_t kBackTo = 64 << 10;
+constexpr int64_t kLeastColumns = 64;  // one after the other in the result
+
 /// The last axis is contiguous in the result. Where another one (`j`) is contiguous in the operand,
 /// the two are walked in tiles, so that neither side is read or written one line per element.
 template <typename T>
@@ -228,41 +232,45 @@ void MovePlan::RunStrided(const T* from, T* to) const {
   for (size_t d = 0; d < last; ++d)
     if (strides_[d] == 1 && strides_[last] != 1) j = d;
   const int64_t n = dims_[last], step = strides_[last];
-  const int64_t rows = j == last ? 1 : dims_[j], tiles = (rows + kTile - 1) / kTile;
+  const int64_t rows = j == last ? 1 : dims_[j], row_tiles = (rows + kTile - 1) / kTile;
+  const int64_t columns = j == last ? n : std::max(kLeastColumns, kBackTo / rows / kTile * kTile);
+  const int64_t tiles = row_tiles * ((n + columns - 1) / columns);
   int64_t outer = tiles;
   for (size_t d = 0; d < last; ++d)
     if (d != j) outer *= dims_[d];
-  ParallelFor(outer, std::max<int64_t>(1, kMoveGrain / (n * std::min(rows, kTile))),
-              [&](int64_t begin, int64_t end) {
-                Cursor c(*this, j, tiles, begin);
-                for (int64_t u = begin; u < end; ++u, c.Next()) {
-                  const T* x = from + c.from;
-                  T* y = to + c.to;
-                  if (j == last && step == 1) {
-                    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
-                    continue;
-                  }
-                  if (j == last && step == 0) {
-                    std::fill_n(y, n, *x);
-                    continue;
-                  }
-                  if (j == last) {
-                    for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
-                    continue;
-                  }
-                  const int64_t r0 = c.tile * kTile, r1 = std::min(rows, r0 + kTile);
-                  for (int64_t c0 = 0; c0 < n; c0 += kTile) {
-                    const int64_t c1 = std::min(n, c0 + kTile);
-                    if constexpr (sizeof(T) <= 4)
-                      if (r1 - r0 == kTile && c1 - c0 == kTile) {
-                        TransposeTile(x + r0 + c0 * step, step, y + r0 * steps_[j] + c0, steps_[j]);
-                        continue;
-                      }
-                    for (int64_t r = r0; r < r1; ++r)
-                      for (int64_t k = c0; k < c1; ++k) y[r * steps_[j] + k] = x[r + k * step];
-                  }
-                }
-              });
+  ParallelFor(
+      outer, std::max<int64_t>(1, kMoveGrain / (std::min(n, columns) * std::min(rows, kTile))),
+      [&](int64_t begin, int64_t end) {
+        Cursor c(*this, j, tiles, begin);
+        for (int64_t u = begin; u < end; ++u, c.Next()) {
+          const T* x = from + c.from;
+          T* y = to + c.to;
+          if (j == last && step == 1) {
+            std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
+            continue;
+          }
+          if (j == last && step == 0) {
+            std::fill_n(y, n, *x);
+            continue;
+          }
+          if (j == last) {
+            for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
+            continue;
+          }
+          const int64_t r0 = c.tile % row_tiles * kTile, r1 = std::min(rows, r0 + kTile);
+          const int64_t first = c.tile / row_tiles * columns, end_of = std::min(n, first + columns);
+          for (int64_t c0 = first; c0 < end_of; c0 += kTile) {
+            const int64_t c1 = std::min(end_of, c0 + kTile);
+            if constexpr (sizeof(T) <= 4)
+              if (r1 - r0 == kTile && c1 - c0 == kTile) {
+                TransposeTile(x + r0 + c0 * step, step, y + r0 * steps_[j] + c0, steps_[j]);
+                continue;
+              }
+            for (int64_t r = r0; r < r1; ++r)
+              for (int64_t k = c0; k < c1; ++k) y[r * steps_[j] + k] = x[r + k * step];
+          }
+        }
+      });
 }
 
 template <typename T>

@@ -1,6 +1,7 @@
-/// ArgMax and ArgMin of f32 along any axis: lists that lie apart side by side in vectors,
+/// ArgMax, ArgMin and Hardmax of f32 along any axis: lists that lie apart side by side in vectors,
 /// contiguous ones (the last axis, or channels that lie last) each by itself.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "lib/ops/common.h"
@@ -72,10 +73,59 @@ std::unique_ptr<Kernel> MakeArg(const StepCall& call) {
   });
 }
 
+/// Where a NaN is largest only if it is the first, as the operator has it.
+int64_t FirstLargest(const float* x, int64_t n, int64_t step) {
+  int64_t place = 0;
+  for (int64_t i = 1; i < n; ++i)
+    if (x[i * step] > x[place * step]) place = i;
+  return place;
+}
+
+/// Zeros, and a one at the first largest element of each list.
+std::unique_ptr<Kernel> MakeHardmax(const StepCall& call) {
+  const int64_t axis = call.main().Attr<int64_t>("axis");
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const Dims& dims = in[0].dims;
+    if (dims.empty()) return Unsupported("a scalar");
+    INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+    const int64_t n = dims[static_cast<size_t>(a)];
+    if (n == 0) return Unsupported("the axis is empty");
+    if (n > std::numeric_limits<int32_t>::max()) return Unsupported("places beyond 32 bits");
+    const int64_t inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
+    const auto arg = simd::TheLoops().arg_lists[simd::ArgIndex(false, false)];
+    Prepared p;
+    p.name = std::string("own:") + simd::TheLoops().isa;
+    p.launch = LaunchOf([=, outer = NumElements(dims) / (n * inner)](std::byte* const* args) {
+      const float* const x = As<float>(static_cast<const std::byte*>(args[0]));
+      float* const y = As<float>(args[1]);
+      ForRange(outer, std::max<int64_t>(1, 16384 / (n * inner)), [=](int64_t begin, int64_t end) {
+        std::fill(y + begin * n * inner, y + end * n * inner, 0.0f);
+        int64_t places[kArgColumns];
+        // Lists that follow each other, or lie side by side.
+        const int64_t all = inner == 1 ? end - begin : inner, from = inner == 1 ? n : 1;
+        for (int64_t o = begin; o < end; o += inner == 1 ? all : 1)
+          for (int64_t c = 0; c < all; c += kArgColumns) {
+            const int64_t count = std::min(kArgColumns, all - c), at = o * n * inner + c * from;
+            arg(x + at, places, n, inner, 0, count);
+            for (int64_t k = 0; k < count; ++k) {
+              const float* const list = x + at + k * from;
+              int64_t place = places[k];
+              if (std::isnan(list[place * inner])) place = FirstLargest(list, n, inner);
+              y[at + k * from + place * inner] = 1;
+            }
+          }
+      });
+    });
+    return p;
+  });
+}
+
 }  // namespace
 
 KernelList ArgKernels() {
-  return {{"ArgMax", "", "own", RefuseArg, MakeArg}, {"ArgMin", "", "own", RefuseArg, MakeArg}};
+  return {{"ArgMax", "", "own", RefuseArg, MakeArg},
+          {"ArgMin", "", "own", RefuseArg, MakeArg},
+          {"Hardmax", "", "own", RefuseArg, MakeHardmax}};
 }
 
 }  // namespace infer

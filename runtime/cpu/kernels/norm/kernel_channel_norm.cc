@@ -13,11 +13,6 @@
 namespace infer {
 namespace {
 
-/// y = x k + s.
-void Scale(const float* x, float k, float s, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * k + s;
-}
-
 struct Planes {
   int64_t samples = 1, channels = 1, inner = 1;
 };
@@ -68,12 +63,13 @@ struct Blocks {
     // Pixels of channels last are cut, too.
     const int64_t parts = lanes > 1 && blocks == 1 ? samples * inner : samples * blocks;
     const int64_t of_part = samples * blocks * inner / parts;
+    const auto scaled = simd::TheLoops().scaled;
     ForRange(parts, std::max<int64_t>(1, kElementGrain / (of_part * lanes)),
              [=, this](int64_t begin, int64_t end) {
                for (int64_t i = begin; i < end; ++i) {
                  const int64_t c = blocks == 1 ? 0 : i % blocks * lanes, at = i * of_part * lanes;
                  if (lanes == 1)
-                   infer::Scale(x + at, k[c], s[c], y + at, of_part);
+                   scaled(x + at, 0, k[c], s[c], y + at, of_part);
                  else if (lanes == 8)
                    ScaleEights(x + at, k + c, s + c, y + at, of_part);
                  else
@@ -145,20 +141,23 @@ std::unique_ptr<Kernel> MakeGroupNorm(const StepCall& call) {
     for (int i : {scale, bias})
       if (NumElements(in[static_cast<size_t>(i)].dims) != s.channels) return Unsupported("extents");
     const int64_t per_group = s.channels / groups, n = per_group * s.inner;
-    const auto norm = simd::TheLoops().layer_norm;
+    const simd::Loops& loops = simd::TheLoops();
     const size_t y = in.size();
     Prepared p = InPlaceNorm();
     p.in_place = s.samples * s.inner > 1;
-    p.launch = LaunchOf([=](std::byte* const* args) {
+    p.launch = LaunchOf([=, &loops](std::byte* const* args) {
       auto of = [args](int i) { return As<float>(static_cast<const std::byte*>(args[i])); };
       ForRange(s.samples * groups, std::max<int64_t>(1, kElementGrain / 4 / n),
-               [=](int64_t begin, int64_t end) {
+               [=, &loops](int64_t begin, int64_t end) {
                  for (int64_t g = begin; g < end; ++g) {
-                   float* to = As<float>(args[y]) + g * n;
-                   norm(of(x) + g * n, nullptr, nullptr, to, n, epsilon);
+                   double mean = 0, variance = 0;
+                   loops.moments(of(x) + g * n, n, &mean, &variance);
+                   const double factor = 1 / std::sqrt(variance + static_cast<double>(epsilon));
                    for (int64_t j = 0; j < per_group; ++j) {
-                     const int64_t c = g % groups * per_group + j;
-                     Scale(to + j * s.inner, of(scale)[c], of(bias)[c], to + j * s.inner, s.inner);
+                     const int64_t c = g % groups * per_group + j, at = g * n + j * s.inner;
+                     const auto k = static_cast<float>(factor * static_cast<double>(of(scale)[c]));
+                     loops.scaled(of(x) + at, static_cast<float>(mean), k, of(bias)[c],
+                                  As<float>(args[y]) + at, s.inner);
                    }
                  }
                });

@@ -73,9 +73,8 @@ std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call) {
     p.in_place = true;
     p.launch = LaunchOf([=](std::byte* const* args) {
       ParallelFor(rows, RowGrain(n), [=](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r)
-          softmax(As<float>(static_cast<const std::byte*>(args[0])) + r * n,
-                  As<float>(args[1]) + r * n, n, log);
+        softmax(As<float>(static_cast<const std::byte*>(args[0])) + begin * n,
+                As<float>(args[1]) + begin * n, n, end - begin, log);
       });
     });
     return p;
@@ -139,19 +138,6 @@ constexpr ReduceOp kReduce[] = {{"ReduceMean", Reduction::kMean},
                                 {"ReduceLogSum", Reduction::kLogSum},
                                 {"ReduceLogSumExp", Reduction::kLogSumExp}};
 
-/// NaN where one is.
-float Least(const float* x, int64_t n) {
-  const auto min = simd::TheLoops().binary[static_cast<int>(simd::Binary::kMin)];
-  float best[kColumns];
-  const int64_t first = std::min(n, kColumns);
-  std::copy_n(x, first, best);
-  int64_t i = first;
-  for (; i + kColumns <= n; i += kColumns) min(best, x + i, best, kColumns);
-  min(best, x + i, best, n - i);
-  for (int64_t k = 1; k < first; ++k) min(best, best + k, best, 1);
-  return best[0];
-}
-
 /// The sum of f(x[i] - minus), f of simd::Unary.
 double SumOf(simd::Unary f, const float* x, int64_t n, float minus) {
   const simd::Loops& loops = simd::TheLoops();
@@ -173,80 +159,96 @@ float LogSumExp(const float* x, int64_t n) {
   return static_cast<float>(double{top} + std::log(SumOf(simd::Unary::kExp, x, n, top)));
 }
 
-float Reduced(Reduction kind, const float* x, int64_t n) {
-  const simd::Loops& loops = simd::TheLoops();
-  switch (kind) {
-    case Reduction::kMean: return static_cast<float>(loops.sum(x, n) / static_cast<double>(n));
-    case Reduction::kSum: return static_cast<float>(loops.sum(x, n));
-    case Reduction::kProd:
-      return static_cast<float>(std::accumulate(x, x + n, 1.0, std::multiplies<double>()));
-    case Reduction::kMax: return loops.max(x, n);
-    case Reduction::kMin: return Least(x, n);
-    case Reduction::kL1: return static_cast<float>(SumOf(simd::Unary::kAbs, x, n, 0));
-    case Reduction::kSumSquare: return static_cast<float>(loops.sum_squares(x, n));
-    case Reduction::kL2: return static_cast<float>(std::sqrt(loops.sum_squares(x, n)));
-    case Reduction::kLogSum: return static_cast<float>(std::log(loops.sum(x, n)));
-    case Reduction::kLogSumExp: return LogSumExp(x, n);
-  }
-  return 0;
-}
-
 double ResultOf(Reduction kind, double sum, int64_t n) {
   if (kind == Reduction::kMean) return sum / static_cast<double>(n);
   if (kind == Reduction::kL2) return std::sqrt(sum);
   return kind == Reduction::kLogSum ? std::log(sum) : sum;
 }
 
-/// The same of `columns` lists of n numbers: those of a list lie `step` apart, the lists `apart`.
-void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t step,
-                   int64_t columns, int64_t apart) {
-  if (kind == Reduction::kMax || kind == Reduction::kMin) {
-    const auto which = kind == Reduction::kMax ? simd::Binary::kMax : simd::Binary::kMin;
-    const auto better = simd::TheLoops().binary[static_cast<int>(which)];
-    float row[kColumns];
-    for (int64_t r = 0; r < n; ++r) {
-      const float* from = x + r * step;
-      if (apart != 1) {
-        for (int64_t c = 0; c < columns; ++c) row[c] = from[c * apart];
-        from = row;
-      }
-      if (r == 0)
-        std::copy_n(from, columns, y);
-      else
-        better(y, from, y, columns);
-    }
-    return;
+void ReduceRows(Reduction kind, const float* x, float* y, int64_t n, int64_t rows) {
+  const simd::Loops& loops = simd::TheLoops();
+  const auto each = [&](auto of) {
+    for (int64_t r = 0; r < rows; ++r) y[r] = static_cast<float>(of(x + r * n));
+  };
+  switch (kind) {
+    case Reduction::kProd:
+      return each([&](const float* row) {
+        return std::accumulate(row, row + n, 1.0, std::multiplies<double>());
+      });
+    case Reduction::kMax: return each([&, f = loops.max](const float* row) { return f(row, n); });
+    case Reduction::kMin: return each([&, f = loops.min](const float* row) { return f(row, n); });
+    case Reduction::kL1:
+      return each([&](const float* row) { return SumOf(simd::Unary::kAbs, row, n, 0); });
+    case Reduction::kLogSumExp: return each([&](const float* row) { return LogSumExp(row, n); });
+    default: break;
   }
+  const bool squares = kind == Reduction::kSumSquare || kind == Reduction::kL2;
+  each([&, sum = squares ? loops.sum_squares : loops.sum](const float* row) {
+    return ResultOf(kind, sum(row, n), n);
+  });
+}
+
+/// e^x needs the largest first. Columns as in ReduceColumns.
+void LogSumExpColumns(const float* x, float* y, int64_t n, int64_t step, int64_t columns) {
+  const simd::Loops& loops = simd::TheLoops();
+  const auto exp = loops.unary[static_cast<int>(simd::Unary::kExp)];
   double sum[kColumns] = {};
-  if (kind == Reduction::kLogSumExp) {
-    ReduceColumns(Reduction::kMax, x, y, n, step, columns, apart);
-    const auto exp = simd::TheLoops().unary[static_cast<int>(simd::Unary::kExp)];
-    float row[kColumns];
-    for (int64_t r = 0; r < n; ++r) {
-      for (int64_t c = 0; c < columns; ++c) row[c] = x[r * step + c * apart] - y[c];
-      exp(row, row, columns, 0, 0);
-      for (int64_t c = 0; c < columns; ++c) sum[c] += static_cast<double>(row[c]);
-    }
-    for (int64_t c = 0; c < columns; ++c)
-      if (std::isfinite(y[c])) y[c] = static_cast<float>(double{y[c]} + std::log(sum[c]));
-    return;
+  float row[kColumns];
+  loops.column_max(x, y, n, step, columns);
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t c = 0; c < columns; ++c) row[c] = x[r * step + c] - y[c];
+    exp(row, row, columns, 0, 0);
+    for (int64_t c = 0; c < columns; ++c) sum[c] += static_cast<double>(row[c]);
   }
+  for (int64_t c = 0; c < columns; ++c)
+    if (std::isfinite(y[c])) y[c] = static_cast<float>(double{y[c]} + std::log(sum[c]));
+}
+
+/// The same of `columns` lists of n numbers, which lie side by side; those of a list lie `step`
+/// apart.
+void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t step,
+                   int64_t columns) {
+  const simd::Loops& loops = simd::TheLoops();
+  double sum[kColumns] = {};
   const auto fold = [&](auto next) {
     for (int64_t r = 0; r < n; ++r)
       for (int64_t c = 0; c < columns; ++c)
-        sum[c] = next(sum[c], static_cast<double>(x[r * step + c * apart]));
+        sum[c] = next(sum[c], static_cast<double>(x[r * step + c]));
   };
   switch (kind) {
+    case Reduction::kMax: return loops.column_max(x, y, n, step, columns);
+    case Reduction::kMin: return loops.column_min(x, y, n, step, columns);
+    case Reduction::kLogSumExp: return LogSumExpColumns(x, y, n, step, columns);
     case Reduction::kProd:
       std::fill_n(sum, columns, 1.0);
       fold([](double s, double v) { return s * v; });
       break;
     case Reduction::kL1: fold([](double s, double v) { return s + std::abs(v); }); break;
     case Reduction::kSumSquare:
-    case Reduction::kL2: fold([](double s, double v) { return s + v * v; }); break;
-    default: fold([](double s, double v) { return s + v; });
+    case Reduction::kL2: loops.column_squares(x, sum, n, step, columns); break;
+    default: loops.column_sums(x, sum, n, step, columns);
   }
   for (int64_t c = 0; c < columns; ++c) y[c] = static_cast<float>(ResultOf(kind, sum[c], n));
+}
+
+/// Of rows that are no longer many are reduced side by side: what a row takes at its end would be
+/// most of its time.
+constexpr int64_t kShortRow = 32;
+int64_t ShortRow(Reduction kind) {
+  const bool has_loop =
+      kind != Reduction::kProd && kind != Reduction::kL1 && kind != Reduction::kLogSumExp;
+  return has_loop ? 15 : kShortRow;
+}
+
+/// Of rows of at most kShortRow numbers.
+void ReduceShortRows(Reduction kind, const float* x, float* y, int64_t n, int64_t rows) {
+  float turned[kShortRow * kColumns];
+  for (int64_t r = 0; r < rows; r += kColumns) {
+    const int64_t count = std::min(kColumns, rows - r);
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t k = 0; k < n; ++k) turned[k * kColumns + i] = x[(r + i) * n + k];
+    ReduceColumns(kind, turned, y + r, n, kColumns, count);
+  }
 }
 
 /// The same of columns that lie side by side, whose rows begin at offsets[0 .. n).
@@ -275,10 +277,6 @@ void ReduceRowsAt(Reduction kind, const float* x, float* y, int64_t n, const int
   for (int64_t c = 0; c < columns; ++c) y[c] = static_cast<float>(ResultOf(kind, sum[c], n));
 }
 
-/// Of rows that are no longer many are reduced side by side: what a row takes at its end would be
-/// most of its time.
-constexpr int64_t kShortRow = 32;
-
 std::string RefuseReduce(const StepCall& call) {
   const Value* x = call.main().input(0);
   const Value* y = call.main().output(0);
@@ -293,7 +291,7 @@ double PartOf(Reduction kind, const float* x, int64_t n) {
   const simd::Loops& loops = simd::TheLoops();
   switch (kind) {
     case Reduction::kMax: return double{loops.max(x, n)};
-    case Reduction::kMin: return double{Least(x, n)};
+    case Reduction::kMin: return double{loops.min(x, n)};
     case Reduction::kProd: return std::accumulate(x, x + n, 1.0, std::multiplies<double>());
     case Reduction::kL1: return SumOf(simd::Unary::kAbs, x, n, 0);
     case Reduction::kSumSquare:
@@ -376,22 +374,16 @@ std::unique_ptr<Kernel> MakeReduce(const StepCall& call) {
       p.launch = LaunchOf([=](std::byte* const* args) {
         ForColumns(As<float>(static_cast<const std::byte*>(args[0])), As<float>(args[y]),
                    rows / inner, n, inner, 1, [=](const float* x, float* to, int64_t columns) {
-                     ReduceColumns(kind, x, to, n, inner, columns, 1);
+                     ReduceColumns(kind, x, to, n, inner, columns);
                    });
       });
       return p;
     }
     p.launch = LaunchOf([=](std::byte* const* args) {
       ParallelFor(rows, RowGrain(n), [=](int64_t begin, int64_t end) {
-        if (n <= kShortRow) {
-          for (int64_t r = begin; r < end; r += kColumns)
-            ReduceColumns(kind, As<float>(static_cast<const std::byte*>(args[0])) + r * n,
-                          As<float>(args[y]) + r, n, 1, std::min(kColumns, end - r), n);
-          return;
-        }
-        for (int64_t r = begin; r < end; ++r)
-          As<float>(args[y])[r] =
-              Reduced(kind, As<float>(static_cast<const std::byte*>(args[0])) + r * n, n);
+        const auto reduce = n <= ShortRow(kind) ? ReduceShortRows : ReduceRows;
+        reduce(kind, As<float>(static_cast<const std::byte*>(args[0])) + begin * n,
+               As<float>(args[y]) + begin, n, end - begin);
       });
     });
     return p;

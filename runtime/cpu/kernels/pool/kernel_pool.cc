@@ -1,5 +1,7 @@
 /// Pooling through oneDNN, in the layout of its operand; of planes, which oneDNN pools by plain
-/// loops below AVX-512, and with the places of the maxima, by our own.
+/// loops below AVX-512, and with the places of the maxima, by our own. So is the mean of whole
+/// planes that lie plainly: 4.9 us instead of oneDNN's 17 for 64 of 28x28
+/// (infer-bench kernels --alternatives).
 #include <algorithm>
 #include <array>
 
@@ -144,6 +146,29 @@ std::unique_ptr<Kernel> MakePlanePool(const StepCall& call) {
   });
 }
 
+/// Of whole planes, which lie one behind the other.
+std::unique_ptr<Kernel> MakeWholePlanes(const StepCall& call) {
+  const bool max = call.main().Is("GlobalMaxPool");
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    if (!in[0].layout.plain()) return Unsupported("its operand lies in blocks of channels");
+    const int64_t planes = in[0].dims[0] * in[0].dims[1], n = NumElements(in[0].dims) / planes;
+    const simd::Loops& loops = simd::TheLoops();
+    Prepared p;
+    p.name = Cat("own:planes:", loops.isa);
+    p.launch = LaunchOf([=, &loops](std::byte* const* args) {
+      const auto* const x = As<float>(static_cast<const std::byte*>(args[0]));
+      float* const y = As<float>(args[1]);
+      ForRange(
+          planes, std::max<int64_t>(1, kElementGrain / 4 / n), [=, &loops](int64_t i, int64_t end) {
+            for (; i < end; ++i)
+              y[i] = max ? loops.max(x + i * n, n)
+                         : static_cast<float>(loops.sum(x + i * n, n) / static_cast<double>(n));
+          });
+    });
+    return p;
+  });
+}
+
 std::string RefusePlaces(const StepCall& call) {
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   return ElementTypeOf(call.main().input(0)) == DType::kF32 ? "" : "not f32";
@@ -184,8 +209,10 @@ KernelList PoolKernels() {
   KernelList list;
   AddPool("MaxPool", list);
   AddPool("AveragePool", list);
-  AddPool("GlobalAveragePool", list);
-  AddPool("GlobalMaxPool", list);
+  for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) {
+    list.push_back({op, "", "own", RefusePool, MakeWholePlanes});
+    AddPool(op, list);
+  }
   list.push_back({"MaxPool", "", "places", RefusePlaces, MakePlaces});
   return list;
 }
