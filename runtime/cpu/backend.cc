@@ -36,7 +36,8 @@ constexpr int64_t kTurnedByLanes = 1 << 18;
 /// or points it is the faster one.
 std::optional<Prepared> TurnChannels(DType dtype, const Dims& dims, const Layout& from,
                                      const Layout& to) {
-  if (dims.size() < 3 || dtype != DType::kF32 || NumElements(dims) == 0) return std::nullopt;
+  if (dims.size() < 3 || dims.size() > 5 || dtype != DType::kF32 || NumElements(dims) == 0)
+    return std::nullopt;
   const Layout last = onednn::ChannelsLast(dtype, dims);
   const int64_t images = dims[0], channels = dims[1],
                 points = NumElements(dims) / (images * channels);

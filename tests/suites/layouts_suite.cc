@@ -10,6 +10,14 @@ void CheckBehindConv(std::string_view move) {
                  move, " }"));
 }
 
+/// Transposes of more axes than a layout of channels knows, of single elements and of many.
+TEST(Kernels, TransposesOfSixAxes) {
+  for (std::string_view dims : {"1,1,1,1,1,1", "2,3,4,5,6,7", "2,16,3,4,5,2"})
+    for (std::string_view perm : {"0,1,4,2,5,3", "0,2,3,4,5,1", "5,4,3,2,1,0"})
+      CheckGraph(
+          Cat("graph g(x: f32[", dims, "]) -> (y) { y = Transpose(x) {perm=[", perm, "]} }"));
+}
+
 TEST(Layouts, Moves) {
   CheckBehindConv("y = Transpose(c) {perm=[0,2,3,1]}");
   CheckBehindConv("y = Transpose(c) {perm=[1,0,3,2]}");

@@ -1,4 +1,5 @@
 /// Softmax, LayerNormalization and reductions over rows and columns of many lengths.
+#include <cmath>
 #include <limits>
 
 #include "tests/suites/suite.h"
@@ -69,6 +70,9 @@ TEST(Kernels, ReducedColumns) {
                                    "]) -> (y) { a = const i64[1] {1} y = ", op, "(x, a) }");
       Random random(4);
       Tensor x = RandomInput(DType::kF32, {2, 37, columns}, random);
+      // The logarithm of a sum near 0 says nothing of the kernel: terms of one sign.
+      if (op == "ReduceLogSum")
+        for (int64_t i = 0; i < NumElements(x.dims()); ++i) x.Set(i, std::abs(x.At(i)));
       x.Set(3 * columns + columns / 2, NAN);
       x.Set((37 + 5) * columns, INFINITY);
       ExpectFast(CheckGraph(text, std::vector<Datum>{x}, 2e-6));
