@@ -50,6 +50,14 @@ class CliQuantize(CliTestCase):
                     self.expect(0, *form, "--include", "op:MatMul")
                     self.expect(4, *form, "--exclude", "op:MatMul")
 
+    def test_operators_that_a_mode_does_not_cover_are_one_line(self):
+        """Nodes without weights have no row in the table of layers that stay in f32."""
+        done = self.expect(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "out.onnx", "--mode", "dynamic")
+        told = [line for line in done.stdout.splitlines() if line.startswith("not covered by the mode, f32: ")]
+        self.assertEqual(len(told), 1, done.stdout)
+        self.assertRegex(told[0], r"\d+ Add")
+        self.assertNotIn("does not cover", done.stdout)
+
     def test_quantize_weights_only(self):
         """Without data, which the command says; with --eval it is judged."""
         for form in (["--bits", 4, "--block", 32], ["--bits", 8, "--format", "qdq"],

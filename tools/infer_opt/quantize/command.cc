@@ -17,6 +17,7 @@
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
 #include "tools/infer_opt/quantize/sparsity.h"
+#include "tools/infer_opt/quantize/summary.h"
 #include "tools/infer_opt/quantize/way.h"
 #include "tools/infer_opt/quantize/worth.h"
 
@@ -75,27 +76,6 @@ Json ToJson(const QuantizeReport& r) {
   j["values"] = Json::array();
   for (const QuantizedValue& v : r.values) j["values"].push_back(ToJson(v));
   return j;
-}
-
-/// How many values that padded convolutions read have the zero point that suits padding, and what
-/// that cost.
-std::string ZeroPoints(const QuantizeReport& r) {
-  int64_t padded = 0, at_zero = 0, cut = 0;
-  double most = 0;
-  for (const QuantizedValue& v : r.values) {
-    if (!v.padded) continue;
-    ++padded;
-    at_zero += v.zero_point == 0 ? 1 : 0;
-    if (v.zero_point_cost_db == 0) continue;
-    ++cut;
-    most = std::max(most, v.zero_point_cost_db);
-  }
-  if (padded == 0) return "";
-  return Cat("zero point 0 at ", at_zero, " of ", padded, " inputs of padded convolutions",
-             cut > 0 ? Cat(" (", cut, " ranges cut at 0 for it, at most ",
-                           std::round(most * 1000) / 1000, " dB of their SQNR)")
-                     : "",
-             "\n");
 }
 
 class QuantizeCommand : public Command {
@@ -209,7 +189,7 @@ class QuantizeCommand : public Command {
       context.Warn("the constants take more bytes than before");
     if (pruning && pruning->has_run()) TellPruning(context, *pruning, report);
     report["quantization"] = ToJson(done);
-    context.Print(Summary(done));
+    context.Print(QuantizeSummary(done));
     GateVerdict verdict = done.integer_layers > 0 ? GateVerdict::kPassed : GateVerdict::kFailed;
     if (done.integer_layers == 0)
       context.Warn(
@@ -368,52 +348,6 @@ class QuantizeCommand : public Command {
     };
     return JudgeResult(context, {golden, quantized}, {data_.calibration, data_.evaluation}, gates_,
                        device_, export_, options, report);
-  }
-
-  /// "72 int4, 3 int8": the precisions but f32, in the order of their first layer.
-  static std::string Precisions(const QuantizeReport& r) {
-    std::vector<std::pair<std::string, int>> counts;
-    for (const QuantizedLayer& l : r.layers) {
-      if (l.precision == "f32") continue;
-      const auto same = std::find_if(counts.begin(), counts.end(),
-                                     [&](const auto& c) { return c.first == l.precision; });
-      if (same == counts.end())
-        counts.emplace_back(l.precision, 1);
-      else
-        ++same->second;
-    }
-    std::vector<std::string> texts;
-    for (const auto& [precision, count] : counts) texts.push_back(Cat(count, " ", precision));
-    return Join(texts, ", ");
-  }
-
-  static std::string Summary(const QuantizeReport& r) {
-    const int64_t others = static_cast<int64_t>(r.layers.size()) - r.quantizable_layers;
-    std::string out = Cat(
-        r.integer_layers, " of ", r.quantizable_layers, " quantizable layers are quantized (",
-        Precisions(r), ")", others > 0 ? Cat("; no mode covers ", others, " more") : "",
-        "; weights ", HumanBytes(r.weight_bytes_before), " -> ", HumanBytes(r.weight_bytes_after),
-        r.calibration_samples > 0 ? Cat(", calibrated on ", r.calibration_samples, " samples") : "",
-        "\n");
-    out += ZeroPoints(r);
-    // One row per operator and reason: attention alone leaves dozens of products of one kind.
-    std::vector<std::vector<std::string>> rows = {{"FP32 layer", "operator", "why"}};
-    std::vector<int> more;
-    for (const QuantizedLayer& l : r.layers) {
-      if (l.precision != "f32") continue;
-      const auto same = std::find_if(rows.begin() + 1, rows.end(), [&](const auto& row) {
-        return row[1] == l.op && row[2] == l.reason;
-      });
-      if (same == rows.end()) {
-        rows.push_back({l.name, l.op, l.reason});
-        more.push_back(0);
-      } else {
-        ++more[static_cast<size_t>(same - rows.begin() - 1)];
-      }
-    }
-    for (size_t i = 0; i < more.size(); ++i)
-      if (more[i] > 0) rows[i + 1][0] += Cat(" and ", more[i], " more");
-    return rows.size() > 1 ? out + TextTable(rows) : out;
   }
 
   std::string path_, mode_, format_;

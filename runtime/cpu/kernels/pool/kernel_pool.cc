@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
