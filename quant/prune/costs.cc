@@ -8,6 +8,7 @@
 #include "lib/support/parallel.h"
 #include "quant/algorithm/layer_rows.h"
 #include "quant/prune/goal.h"
+#include "quant/prune/layer_record.h"
 
 namespace infer {
 namespace {
@@ -59,9 +60,8 @@ class CostMeter {
   CostMeter(const Graph& work, const HeldOut& held_out, const PruneOptions& options)
       : work_(work), held_out_(held_out), options_(options) {}
 
-  /// Adds one layer to `costs`.
-  Status Measure(const SelectedLayer& layer, std::span<const float> dense,
-                 const MomentsPair& moments, MeasuredCosts& costs) const {
+  Result<KeptCost> Measure(const SelectedLayer& layer, std::span<const float> dense,
+                           const MomentsPair& moments) const {
     const PrunableWeights& w = layer.weights;
     LayerJob job{w.place.plane, dense, options_.pattern, 0, PruneMethod::kSparseGpt};
     job.takes_shift = w.bias.has_value();
@@ -80,13 +80,11 @@ class CostMeter {
       GraphEditor(pruned).SetConstant(v, w.place.Write(done.matrix.weights, *v->constant()));
     }
     INFER_ASSIGN(const HeldOutError error, held_out_.Measure(pruned));
-    CostCurve c{layer.units, {}};
+    KeptCost c{error.judged_noise, {}};
     for (size_t k = 0; k < units.size(); ++k)
       c.points.emplace_back(units[k],
                             error.judged_noise * (errors[at] > 0 ? errors[k] / errors[at] : 1.0));
-    costs.curves.push_back(std::move(c));
-    costs.at_share.push_back(error.judged_noise);
-    return {};
+    return c;
   }
 
  private:
@@ -94,6 +92,18 @@ class CostMeter {
   const HeldOut& held_out_;
   const PruneOptions& options_;
 };
+
+/// Of layers [begin, end) the costs that the store has.
+Result<std::vector<std::optional<KeptCost>>> KeptCosts(RecordStore* store,
+                                                       std::span<const SelectedLayer> layers,
+                                                       size_t begin, size_t end) {
+  std::vector<std::optional<KeptCost>> kept(end - begin);
+  for (size_t i = begin; store && i < end; ++i) {
+    INFER_ASSIGN(const auto record, store->Find("cost " + layers[i].weights.weights));
+    if (record) kept[i - begin] = KeptCostOf(*record);
+  }
+  return kept;
+}
 
 }  // namespace
 
@@ -139,9 +149,20 @@ Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
   MeasuredCosts costs;
   for (size_t begin = 0; begin < layers.size();) {
     const MomentsBatch batch = NextBatch(work, layers, begin, layers.size(), options.max_bytes);
-    INFER_ASSIGN(const auto moments, SumMoments(work, nullptr, batch.requests, some, backend, sum));
+    INFER_ASSIGN(auto kept, KeptCosts(options.store, layers, begin, batch.end));
+    std::vector<MomentsPair> moments;
+    if (!std::all_of(kept.begin(), kept.end(), [](const auto& k) { return !!k; })) {
+      INFER_ASSIGN(moments, SumMoments(work, nullptr, batch.requests, some, backend, sum));
+    }
     for (size_t i = begin; i < batch.end; ++i) {
-      INFER_TRY(meter.Measure(layers[i], batch.dense[i - begin], moments[i - begin], costs));
+      std::optional<KeptCost>& cost = kept[i - begin];
+      if (!cost) {
+        INFER_ASSIGN(cost, meter.Measure(layers[i], batch.dense[i - begin], moments[i - begin]));
+        if (options.store)
+          INFER_TRY(options.store->Add("cost " + layers[i].weights.weights, ToRecord(*cost)));
+      }
+      costs.at_share.push_back(cost->at_share);
+      costs.curves.push_back({layers[i].units, std::move(cost->points)});
       if (options.progress)
         options.progress("measure layers", static_cast<int64_t>(i) + 1,
                          static_cast<int64_t>(layers.size()));

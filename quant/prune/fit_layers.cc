@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/support/hash.h"
+#include "lib/support/strings.h"
 #include "quant/prune/goal.h"
 #include "quant/prune/statistics.h"
 #include "quant/recipe/held_out.h"
@@ -92,6 +94,8 @@ class ChannelFitter {
     in_order.threads = options_.threads;
     in_order.progress = options_.progress;
     in_order.stop = options_.stop;
+    in_order.store = options_.store;
+    in_order.record = Cat("fit ", CutsKey(), " ", samples_.count, " ", normalizations.size(), " ");
     const std::vector<size_t> before = LayersBefore(work_, normalizations, selected);
     size_t estimated = 0;
     if (!normalizations.empty())
@@ -108,6 +112,16 @@ class ChannelFitter {
           fitted.layers.push_back({l.layer, l.op, r.method, r.note, r.error, r.dense_error});
         }));
     return fitted;
+  }
+
+  /// Of the units that go.
+  uint64_t CutsKey() const {
+    Hasher h;
+    for (const auto& [axis, indices] : readers_) {
+      h.Add(axis.first).Add(static_cast<uint64_t>(axis.second));
+      for (const int64_t i : indices) h.Add(static_cast<uint64_t>(i));
+    }
+    return h.value();
   }
 
   Result<bool> IsNearer(const Graph& a, const Graph& b) const {

@@ -7,6 +7,8 @@
 #include "lib/ir/body.h"
 #include "lib/ir/editor.h"
 #include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "quant/prune/layer_record.h"
 #include "quant/recipe/held_out.h"
 
 namespace infer {
@@ -116,7 +118,6 @@ class GroupPlanner {
       readers.push_back(std::move(r));
     }
     UnitSweep sweep(readers, static_cast<int64_t>(group.units.size()), UnitLimits(group));
-    GroupPlan plan;
     std::vector<std::pair<int64_t, double>> measured;  // (units, noise)
     for (const double share : kMeasuredShares) {
       const auto last = static_cast<double>(levels.size() - 1);
@@ -128,9 +129,37 @@ class GroupPlanner {
       measured.emplace_back(gone, noise);
     }
     INFER_TRY(Remove(sweep, levels.back()));
-    plan.order = sweep.order();
-    plan.errors = sweep.errors();
-    plan.costs = CostsOf(plan.errors, measured);
+    GroupOrder found{sweep.order(), sweep.errors(), {}};
+    found.costs = CostsOf(found.errors, measured);
+    if (options_.store) INFER_TRY(options_.store->Add(KeyOf(group), ToRecord(found)));
+    return PlanOf(group, levels, std::move(found));
+  }
+
+  /// nullopt: it has to be measured.
+  Result<std::optional<GroupPlan>> Kept(const ChannelGroup& group,
+                                        const std::vector<int64_t>& levels) const {
+    std::optional<GroupPlan> none;
+    if (!options_.store) return none;
+    INFER_ASSIGN(const auto record, options_.store->Find(KeyOf(group)));
+    auto found = record ? GroupOrderOf(*record) : std::nullopt;
+    const auto units = static_cast<int64_t>(group.units.size());
+    if (!found || std::any_of(found->order.begin(), found->order.end(),
+                              [&](int64_t u) { return u < 0 || u >= units; }))
+      return none;
+    return std::optional(PlanOf(group, levels, *std::move(found)));
+  }
+
+ private:
+  static std::string KeyOf(const ChannelGroup& group) {
+    return Cat("group ", group.axis.first, " ", group.axis.second);
+  }
+
+  static GroupPlan PlanOf(const ChannelGroup& group, const std::vector<int64_t>& levels,
+                          GroupOrder found) {
+    GroupPlan plan;
+    plan.order = std::move(found.order);
+    plan.errors = std::move(found.errors);
+    plan.costs = std::move(found.costs);
     plan.curve.units = static_cast<int64_t>(group.units.size());
     for (const int64_t gone : levels)
       if (gone <= static_cast<int64_t>(plan.errors.size()))
@@ -138,7 +167,6 @@ class GroupPlanner {
     return plan;
   }
 
- private:
   Status Remove(UnitSweep& sweep, int64_t count) const {
     const LaneLease lease(options_.threads);
     sweep.RemoveUntil(count, [this] { return options_.stop.stop_requested(); });
@@ -212,6 +240,12 @@ Result<std::vector<GroupPlan>> PlanGroups(const Graph& original, const Graph& wo
   const GroupPlanner planner(work, layers, held_out, options);
   std::vector<GroupPlan> plans;
   for (size_t begin = 0; begin < groups.size();) {
+    INFER_ASSIGN(auto kept, planner.Kept(*groups[begin], levels[begin]));
+    if (kept) {
+      plans.push_back(*std::move(kept));
+      ++begin;
+      continue;
+    }
     // As many groups as the budget holds, at least one; layers that several read are summed once.
     std::vector<SelectedLayer> batch;
     std::set<std::string> in_batch;

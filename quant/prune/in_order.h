@@ -2,6 +2,7 @@
 /// Prunes layers from first to last, each fitted to what it makes of its inputs in the dense model
 /// while it reads what the pruned layers before it make.
 #include "quant/prune/costs.h"
+#include "quant/search/record_store.h"
 
 namespace infer {
 
@@ -15,6 +16,10 @@ struct InOrderOptions {
   /// Makes layer i of the job that PruneLayer would get; nullptr: PruneLayer does.
   std::function<Result<LayerResult>(size_t i, const LayerJob& job, MomentsPair&& moments)> make =
       nullptr;
+  /// Keeps each layer's result under `record` and the name of its weights; what it has is taken.
+  /// Not of weights with a grid. nullptr: nothing is kept.
+  RecordStore* store = nullptr;
+  std::string record;
   /// Called between rounds and after the last with the position of the first layer that is not
   /// pruned yet; all before it are. nullptr: nothing.
   std::function<Status(size_t next, Graph& pruned)> between = nullptr;

@@ -127,6 +127,8 @@ class ModelPruner {
     for (size_t i = 0; i < layers_.size(); ++i) layers_[i].zero_units = zero_units_[i];
     InOrderOptions in_order{options_.pattern, options_.method,   options_.max_bytes,
                             options_.threads, options_.progress, options_.stop};
+    in_order.store = options_.store;
+    in_order.record = "layer ";
     return PruneLayersInOrder(work_, pruned_, layers_, samples_, backend_, in_order,
                               [this](size_t i, const LayerResult& done) { Note(i, done); });
   }

@@ -6,6 +6,7 @@
 /// methods the one that errs least on held-out rows (choose.h). How much each layer gives up is
 /// chosen by what its pruning alone costs at the model's outputs, measured.
 #include "quant/prune/choose.h"
+#include "quant/search/record_store.h"
 
 namespace infer {
 
@@ -29,6 +30,9 @@ struct PruneOptions {
   PruneScope scope;
   /// Weights that are rounded on the way, with how; nullptr: none.
   const WeightGrids* grids = nullptr;
+  /// Keeps what each layer costs and became, of one model, data and options: a run that was killed
+  /// goes on from it with the same bits. nullptr: nothing is kept.
+  RecordStore* store = nullptr;
   int64_t max_bytes = int64_t{256} << 20;  ///< of moments held at once
   int threads = 0;
   std::function<void(const std::string& step, int64_t done, int64_t total)> progress = nullptr;

@@ -36,6 +36,7 @@ struct ChannelOptions {
   const CostTable* costs = &CostTable::BuiltIn();
   /// Of kSpeedup: time of the first graph over that of the second.
   std::function<Result<double>(const Graph& dense, const Graph& pruned)> speedup = nullptr;
+  RecordStore* store = nullptr;            ///< as PruneOptions::store
   int64_t max_bytes = int64_t{256} << 20;  ///< of moments held at once
   int threads = 0;
   std::function<void(const std::string& step, int64_t done, int64_t total)> progress = nullptr;

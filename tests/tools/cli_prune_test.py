@@ -297,6 +297,36 @@ class CliPrune(CliTestCase):
                            "--search-log", log).stderr
         self.assertIn("name another --search-log", said)
 
+    def test_pruning_goes_on_after_a_kill(self):
+        """A checkpoint that ends anywhere, as a kill leaves it: the bytes of a run that nobody killed. What it has is not done again."""
+        for way in (["--sparsity", "50%"], ["--structured", "--flops", "70%"]):
+            with self.subTest(way[0]):
+                args = [*way, *SMALL, *JUDGE, "--quiet"]
+                point, whole, killed = self.dir / f"p{way[0]}", self.dir / "whole.onnx", self.dir / "killed.onnx"
+                self.expect(0, "infer-opt", "prune", self.small, "-o", whole, *args)
+                first = self.report(0, "infer-opt", "prune", self.small, "-o", killed, *args, "--checkpoint", point)
+                self.assertEqual(first["checkpoint"]["records_before"], 0)
+                self.assertEqual(killed.read_bytes(), whole.read_bytes())
+                full, records = point.read_bytes(), []
+                for share in (0, 0.001, 0.3, 0.7, 1):
+                    point.write_bytes(full[:int(len(full) * share)])
+                    done = self.report(0, "infer-opt", "prune", self.small, "-o", killed, *args, "--checkpoint", point)
+                    records.append(done["checkpoint"]["records_before"])
+                    self.assertEqual(killed.read_bytes(), whole.read_bytes())
+                    self.assertEqual(len(point.read_bytes()), len(full))
+                self.assertEqual(records, sorted(records))
+                self.assertEqual(records[0], 0)
+                self.assertGreater(records[2], 0)
+                # Damaged before its end, of something else, no checkpoint at all.
+                point.write_bytes(full[:300] + bytes([full[300] ^ 1]) + full[301:])
+                self.assertIn("damaged", self.expect(3, "infer-opt", "prune", self.small, "-o", killed, *args, "--checkpoint", point).stderr)
+                point.write_bytes(full)
+                said = self.expect(2, "infer-opt", "prune", self.small, "-o", killed, *way, *SMALL[:-1], 16, *JUDGE, "--checkpoint", point)
+                self.assertIn("name another --checkpoint", said.stderr)
+                point.write_bytes(b"something")
+                self.expect(3, "infer-opt", "prune", self.small, "-o", killed, *args, "--checkpoint", point)
+                self.assertEqual(point.read_bytes(), b"something")
+
     def test_fine_tuning(self):
         """A trained model is nearer to the dense one on held-out samples and keeps its zeros or shapes; the report tells of the training."""
         tune = ["--fine-tune-steps", 100, "--fine-tune-batch", 8, "--fine-tune-copies", "none"]
@@ -386,6 +416,7 @@ class CliPrune(CliTestCase):
                                       *FEW[:-1], 8, "--no-verify"], "at least 16 calibration samples"),
                                  (2, ["--structured", "--flops", "70%", "--set", "batch=1", "--fine-tune-steps", 5, *FEW[:-1], 8,
                                       "--no-verify"], "at least 16 calibration samples"),
+                                 (2, ["--low-rank", "--max-size", "60%", "--checkpoint", self.dir / "c"], "--search-log"),
                                  (4, ["--structured", "--flops", "1%", "--set", "batch=1"], "out of reach"),
                                  (4, ["--blocks", "256x256"], "nothing to prune")):
             with self.subTest(args):

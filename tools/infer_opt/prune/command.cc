@@ -12,6 +12,7 @@
 #include "tools/common/judgement.h"
 #include "tools/common/sparsity_report.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/prune/checkpoint.h"
 #include "tools/infer_opt/prune/low_rank.h"
 #include "tools/infer_opt/prune/report.h"
 #include "tools/infer_opt/sparsity_flags.h"
@@ -78,6 +79,11 @@ class PruneCommand : public Command {
              "How many zeros each layer gets, see below");
     o.Share("--spare", &spare_,
             "--nm with data: layers with so many of the weights together may stay dense");
+    o.Value(
+        "--checkpoint", &checkpoint_,
+        "Keeps what each layer or group cost and became; the same command goes on from it after "
+        "a kill. Not of --low-rank, which has --search-log",
+        PathUse::kWrite);
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
     fine_tune_.Declare(o, "what is left");
@@ -126,6 +132,8 @@ class PruneCommand : public Command {
     } else if (low_rank_.low_rank) {
       INFER_TRY(SplitInTwo(context, golden, model, *backend, options, report));
     } else {
+      INFER_ASSIGN(const auto kept, Checkpoint(context, golden, options, nullptr, report));
+      options.store = kept.get();
       context.Step("prune");
       INFER_ASSIGN(const PruneReport done, PruneModel(model.graph, ToFit(), *backend, options));
       for (const std::string& w : done.warnings) context.Warn(w);
@@ -204,6 +212,8 @@ class PruneCommand : public Command {
     std::vector<std::string> others = GivenForWeights();
     INFER_TRY(channels_.Check(others, low_rank_.low_rank));
     if (channels_.structured) others.insert(others.begin(), "--structured");
+    if (low_rank_.low_rank && !checkpoint_.empty())
+      return InvalidArgument("--checkpoint: --low-rank keeps its measurements by --search-log");
     return low_rank_.Check(others);
   }
 
@@ -274,11 +284,26 @@ class PruneCommand : public Command {
         return InvalidArgument("--speedup runs the model on data: --data X, or --calib X --eval Z");
       options.speedup = Stopwatch(context, golden);
     }
+    INFER_ASSIGN(const auto kept, Checkpoint(context, golden, as, &options, report));
+    options.store = kept.get();
     context.Step("prune");
     INFER_ASSIGN(const ChannelReport done, PruneChannels(model.graph, ToFit(), backend, options));
     report["structured"] = infer::ToJson(done, options);
     context.Print(SummaryText(done));
     return {};
+  }
+
+  /// nullptr: none is wanted.
+  Result<std::unique_ptr<RecordFile>> Checkpoint(Context& context, const Graph& golden,
+                                                 const PruneOptions& weights,
+                                                 const ChannelOptions* channels,
+                                                 Json& report) const {
+    if (checkpoint_.empty()) return std::unique_ptr<RecordFile>();
+    INFER_ASSIGN(auto file, OpenPruneCheckpoint(context, checkpoint_, golden, ToFit(), device_,
+                                                weights, channels));
+    report["checkpoint"] = {{"path", checkpoint_},
+                            {"records_before", static_cast<int64_t>(file->size())}};
+    return file;
   }
 
   Result<SparsityPattern> Pattern() const {
@@ -359,7 +384,7 @@ class PruneCommand : public Command {
   LowRankFlags low_rank_;
   FineTuneFlags fine_tune_;
   SparsityFlags sparsity_;
-  std::string path_, nm_, method_ = "auto", allocation_ = "auto";
+  std::string path_, nm_, checkpoint_, method_ = "auto", allocation_ = "auto";
   ExportFlags export_;
   ModelOptions model_;
   DeviceOptions device_;
