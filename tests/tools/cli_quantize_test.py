@@ -50,6 +50,16 @@ class CliQuantize(CliTestCase):
                     self.expect(0, *form, "--include", "op:MatMul")
                     self.expect(4, *form, "--exclude", "op:MatMul")
 
+    def test_a_preprocessing_that_fits_is_told(self):
+        """Of images as they are stored the first message says what makes them fit, and it does."""
+        data = ["--data", DEMO / "calib_images.npy", "--samples", 40]
+        out = self.dir / "out.onnx"
+        said = self.expect(3, "infer-opt", "quantize", MODEL, "-o", out, *data).stderr
+        hint = re.search(r"--preprocess (\S+) fits", said)
+        self.assertTrue(hint, said)
+        self.assertEqual(hint[1], "resize=32x32,scale=1/255,layout=nchw")
+        self.expect(0, "infer-opt", "quantize", MODEL, "-o", out, *data, "--preprocess", hint[1], "--recipe", "fast")
+
     def test_operators_that_a_mode_does_not_cover_are_one_line(self):
         """Nodes without weights have no row in the table of layers that stay in f32."""
         done = self.expect(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "out.onnx", "--mode", "dynamic")

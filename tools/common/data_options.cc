@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lib/support/strings.h"
+#include "tools/common/preprocess_hint.h"
 
 namespace infer {
 namespace {
@@ -20,7 +21,19 @@ Result<Tensor> Fit(Tensor t, const Value& input, const std::string& path) {
     if (Meet(Shape(without), want.shape).ok()) return t.Reshaped(without);
   }
   return InvalidModel(Cat(path, ": the data are ", ToString(t.type()), ", input '", input.name(),
-                          "' wants ", ToString(want), " (see --preprocess)"));
+                          "' wants ", ToString(want)));
+}
+
+/// The same; where it does not fit, with what would make it.
+Result<Tensor> FitOrHint(Tensor t, const Value& input, const Dataset& data) {
+  auto fitted = Fit(std::move(t), input, data.path());
+  if (fitted.ok()) return fitted;
+  const std::string hint = PreprocessThatFits(data, input);
+  return Status(fitted.status().code(),
+                Cat(fitted.status().message(),
+                    hint.empty() ? " (see --preprocess)"
+                                 : Cat("; --preprocess ", hint,
+                                       " fits, with the scale, mean and std of its training")));
 }
 
 /// Samples [1, ...] that the model takes in one run: more than one where it fixes the extent of its
@@ -165,7 +178,7 @@ Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& stored, const 
     std::vector<Datum> out;
     for (size_t k = 0; k < inputs.size(); ++k) {
       INFER_ASSIGN(Tensor stacked, Stacked(parts[k], data->path()));
-      INFER_ASSIGN(Tensor t, Fit(std::move(stacked), *inputs[k], data->path()));
+      INFER_ASSIGN(Tensor t, FitOrHint(std::move(stacked), *inputs[k], *data));
       out.emplace_back(std::move(t));
     }
     return out;
