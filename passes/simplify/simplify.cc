@@ -48,6 +48,8 @@ std::vector<Rule> SimplifyRules() {
       MergeConstantTerms(),
       InlineIf(),
       UnflattenMatMul(),
+      UnfoldBatch(),
+      TransposeWithoutUnits(),
   };
 }
 

@@ -69,6 +69,8 @@ Rule MergeConstantFactors();
 Rule MergeConstantTerms();
 Rule InlineIf();
 Rule UnflattenMatMul();
+Rule UnfoldBatch();
+Rule TransposeWithoutUnits();
 
 Rule MergeTransposeGemm();
 Rule MergeTransposeMatMul();

@@ -188,6 +188,8 @@ TEST(Pipeline, GoldenText) {
     merge-constant-terms
     inline-if
     unflatten-matmul
+    unfold-batch
+    transpose-without-units
   merge-duplicates
   share-extents
 )";
