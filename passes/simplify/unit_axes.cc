@@ -1,5 +1,7 @@
 /// Axes of one element around transpositions: an Einsum that tf2onnx took apart puts them between
 /// the axes that it multiplies and those that it keeps.
+#include <algorithm>
+
 #include "passes/rewrite/queries.h"
 #include "passes/simplify/simplify.h"
 
@@ -13,6 +15,13 @@ bool EqualShapes(const Shape& a, const Shape& b) {
   for (int i = 0; i < a.rank(); ++i)
     if (!a[i].KnownEqual(b[i])) return false;
   return true;
+}
+
+int Units(const Shape& s) {
+  int units = 0;
+  if (s.has_rank())
+    for (const Dim& d : s.dims()) units += d.KnownEqual(1);
+  return units;
 }
 
 /// x as a value of the shape `to`, x itself where it has it.
@@ -36,18 +45,23 @@ Rule TransposeWithoutUnits() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Shape& wide = m[view]->shape();
         if (!wide.has_rank()) return InvalidModel("needs a known rank");
+        // One that came with x or stays in the result says something: a batch of one, one channel of
+        // a DepthToSpace.
+        if (Units(wide) <= std::max(Units(m[x]->shape()), Units(m[root]->shape())))
+          return InvalidModel("needs axes of one element that come and go");
+        const std::vector<int64_t> perm_of = PermOf(m.node(turned));
+        const bool batch = perm_of[0] == 0 && RankOf(*m[x]) > 0 && StaticDim(*m[x], 0) == 1;
         std::vector<int64_t> place(static_cast<size_t>(wide.rank()), -1);
         std::vector<Dim> kept;
         for (int i = 0; i < wide.rank(); ++i) {
-          if (wide[i].KnownEqual(1)) continue;
+          if (wide[i].KnownEqual(1) && !(batch && i == 0)) continue;
           place[static_cast<size_t>(i)] = static_cast<int64_t>(kept.size());
           kept.push_back(wide[i]);
         }
-        if (kept.empty() || static_cast<int>(kept.size()) == wide.rank())
-          return InvalidModel("needs an axis of one element beside others");
+        if (kept.empty()) return InvalidModel("needs more than one element");
         std::vector<int64_t> perm;
         std::vector<Dim> after;
-        for (const int64_t axis : PermOf(m.node(turned))) {
+        for (const int64_t axis : perm_of) {
           if (place[static_cast<size_t>(axis)] < 0) continue;
           perm.push_back(place[static_cast<size_t>(axis)]);
           after.push_back(wide[static_cast<int>(axis)]);
@@ -64,13 +78,17 @@ Rule TransposeWithoutUnits() {
                    R"(graph g(x: f32[N,S,4,8]) -> (y) { a = const i64[1] {3}
                      c = const i64[1] {2}  t = Unsqueeze(x, a)
                      u = Transpose(t) {perm=[0,2,3,1,4]}  y = Squeeze(u, c) })"},
-      .silent_on = {{R"(graph g(x: f32[N,24]) -> (y) { s = const i64[4] {0,2,3,4}
-                       r = const i64[2] {0,24}  t = Reshape(x, s)
+      .silent_on = {{R"(graph g(x: f32[N,4,3,5]) -> (y) { s = const i64[6] {0,1,2,2,3,5}
+                       r = const i64[4] {0,1,6,10}  t = Reshape(x, s)
+                       u = Transpose(t) {perm=[0,1,4,2,5,3]}  y = Reshape(u, r) })",
+                     "axes of one element that come and go"},
+                    {R"(graph g(x: f32[1,24]) -> (y) { s = const i64[4] {1,2,3,4}
+                       r = const i64[1] {24}  t = Reshape(x, s)
                        u = Transpose(t) {perm=[0,2,1,3]}  y = Reshape(u, r) })",
-                     "an axis of one element beside others"},
-                    {R"(graph g(x: f32[N,S,4]) -> (y) { a = const i64[1] {2}
-                       c = const i64[1] {0}  t = Unsqueeze(x, a)
-                       u = Transpose(t) {perm=[2,1,0,3]}  y = Unsqueeze(u, c) })",
+                     "axes of one element that come and go"},
+                    {R"(graph g(x: f32[N,S,M]) -> (y) { a = const i64[1] {2}
+                       t = Unsqueeze(x, a)  u = Transpose(t) {perm=[1,3,2,0]}
+                       y = Flatten(u) {axis=2} })",
                      "a shape that a constant can say"},
                     {R"(graph g(x: f32[2,6,32]) -> (y, u) { s = const i64[5] {2,1,6,4,8}
                        r = const i64[3] {8,6,8}  t = Reshape(x, s)
