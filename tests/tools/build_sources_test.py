@@ -64,6 +64,13 @@ class BuildSources(unittest.TestCase):
                     continue
                 self.assertIn(f"/*{path.suffix}", text, path)
 
+    def test_what_is_stored_is_keyed_by_it(self):
+        """Golden outputs, logs of sweeps and searches, calibrations, measured kernels, checkpoints."""
+        for path in ["tools/common/golden_cache.cc", "tools/infer_opt/sweep.cc", "tools/infer_opt/quantize/mixed.cc",
+                     "tools/infer_opt/prune/low_rank.cc", "quant/calibrate/calibrate.cc", "quant/train/fine_tune.cc",
+                     "runtime/plan_ir/tuner.cc"]:
+            self.assertIn("BuildIdentity()", (SOURCE / path).read_text(), path)
+
 
 if __name__ == "__main__":
     unittest.main()
