@@ -50,6 +50,7 @@ std::vector<Rule> SimplifyRules() {
       UnflattenMatMul(),
       UnfoldBatch(),
       TransposeWithoutUnits(),
+      SoftmaxWithoutViews(),
   };
 }
 

@@ -71,6 +71,7 @@ Rule InlineIf();
 Rule UnflattenMatMul();
 Rule UnfoldBatch();
 Rule TransposeWithoutUnits();
+Rule SoftmaxWithoutViews();
 
 Rule MergeTransposeGemm();
 Rule MergeTransposeMatMul();

@@ -96,4 +96,51 @@ Rule TransposeWithoutUnits() {
   };
 }
 
+Rule SoftmaxWithoutViews() {
+  Pattern x = Any(), view = Op(kUnitViews, x).MoreInputs(), factor = Scalar();
+  Pattern product = Op("Mul", view, factor), quotient = Op("Div", view, factor);
+  Pattern softmax = Op("Softmax", OneOf({product, quotient, view}))
+                        .Where("over the last axis", [](const Value& v) {
+                          const auto axis = v.producer()->Attr<int64_t>("axis");
+                          return axis == -1 || axis + 1 == RankOf(v);
+                        });
+  Pattern root = Op(kUnitViews, softmax).MoreInputs();
+  return {
+      .name = "softmax-without-views",
+      .doc = "Reshape(Softmax(c * Reshape(x))), rows and shape of x again => Softmax(c * x)",
+      .match = root,
+      .quiet = true,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        if (!SameKnownType(*m[x], *m[root])) return InvalidModel("needs x's shape again");
+        const int inner = RankOf(*m[view]), outer = RankOf(*m[x]);
+        if (inner < 1 || outer < 1 ||
+            !m[view]->shape()[inner - 1].KnownEqual(m[x]->shape()[outer - 1]))
+          return InvalidModel("needs rows that stay whole");
+        Value* v = m[x];
+        if (m.Has(product) || m.Has(quotient)) {
+          INFER_ASSIGN(v, b(m.Has(product) ? "Mul" : "Div", {v, m[factor]}));
+        }
+        return b("Softmax", {v}, {{"axis", int64_t{-1}}});
+      },
+      .fires_on = {R"(graph g(x: f32[N,S,T]) -> (y) { a = const i64[1] {1}
+                     c = const f32[] {0.5}  t = Unsqueeze(x, a)  u = Mul(t, c)
+                     p = Softmax(u) {axis=3}  y = Squeeze(p, a) })",
+                   R"(graph g(x: f32[2,3,4]) -> (y) { s = const i64[2] {6,4}
+                     r = const i64[3] {2,3,4}  t = Reshape(x, s)  p = Softmax(t)
+                     y = Reshape(p, r) })"},
+      .silent_on = {{R"(graph g(x: f32[2,3,4]) -> (y) { s = const i64[2] {2,12}
+                       r = const i64[3] {2,3,4}  t = Reshape(x, s)  p = Softmax(t)
+                       y = Reshape(p, r) })",
+                     "rows that stay whole"},
+                    {R"(graph g(x: f32[2,3,4]) -> (y) { s = const i64[2] {6,4}
+                       r = const i64[3] {3,2,4}  t = Reshape(x, s)  p = Softmax(t)
+                       y = Reshape(p, r) })",
+                     "x's shape again"},
+                    {R"(graph g(x: f32[2,3,4]) -> (y) { s = const i64[2] {6,4}
+                       r = const i64[3] {2,3,4}  t = Reshape(x, s)  p = Softmax(t) {axis=0}
+                       y = Reshape(p, r) })",
+                     "over the last axis"}},
+  };
+}
+
 }  // namespace infer

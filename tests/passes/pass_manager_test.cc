@@ -190,6 +190,7 @@ TEST(Pipeline, GoldenText) {
     unflatten-matmul
     unfold-batch
     transpose-without-units
+    softmax-without-views
   merge-duplicates
   share-extents
 )";
