@@ -48,7 +48,8 @@ Rule UnflattenMatMul() {
         if (given.rank() != 2 || RankOf(*m[flat]) != 2) return InvalidModel("needs two matrices");
         const bool turned = m.Has(gemm) && m.node(gemm).Attr<int64_t>("transB") != 0;
         const int64_t k = given.dim(turned ? 1 : 0), n = given.dim(turned ? 0 : 1);
-        const int rank = RankOf(*m[root]), first = rank < 2 ? -1 : FirstOfColumns(m[root]->shape(), n);
+        const int rank = RankOf(*m[root]),
+                  first = rank < 2 ? -1 : FirstOfColumns(m[root]->shape(), n);
         if (first < 1) return InvalidModel("needs rows that stay whole");
         std::vector<Dim> rows = m[root]->shape().dims();
         rows.resize(static_cast<size_t>(first));

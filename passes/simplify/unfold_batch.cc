@@ -82,8 +82,9 @@ Rule UnfoldBatch() {
   Pattern root = Op(kFolds, product).MoreInputs();
   return {
       .name = "unfold-batch",
-      .doc = "Reshape(MatMul(Reshape(a, [b*h, m, k]), Reshape(c, [b*h, k, n])), [b, h, m, n]) => "
-             "MatMul(a, c), also with transposed operands and axes of one element",
+      .doc =
+          "Reshape(MatMul(Reshape(a, [b*h, m, k]), Reshape(c, [b*h, k, n])), [b, h, m, n]) => "
+          "MatMul(a, c), also with transposed operands and axes of one element",
       .match = root,
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
@@ -103,8 +104,7 @@ Rule UnfoldBatch() {
         std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
         std::vector<Value*> operands;
         for (const auto& [side, folded] : {std::pair(&left, &a), std::pair(&right, &c)}) {
-          INFER_ASSIGN(Value * v,
-                       Unfolded(m[side->x], **folded, batch, m[side->flat]->shape(), b));
+          INFER_ASSIGN(Value * v, Unfolded(m[side->x], **folded, batch, m[side->flat]->shape(), b));
           if (m.Has(side->turned)) {
             INFER_ASSIGN(v, b("Transpose", {v}, {{"perm", swap}}));
           }
