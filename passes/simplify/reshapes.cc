@@ -157,11 +157,19 @@ Rule StaticReshape() {
       .match = root,
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        const auto target = StaticTarget(m.node(root));
-        if (!target) return InvalidModel("needs a target that a constant can say");
-        return b("Reshape", {m[x], b.Ints(*target)}, m.node(root).attrs());
+        if (const auto target = StaticTarget(m.node(root)))
+          return b("Reshape", {m[x], b.Ints(*target)}, m.node(root).attrs());
+        // A -1 beside another open extent may stand for a number that inference knows.
+        const auto known = m[shape]->elements() && m[root]->shape().has_rank()
+                               ? ReshapeTarget(m[x]->shape(), m[root]->shape())
+                               : std::nullopt;
+        if (!known) return InvalidModel("needs a target that a constant can say");
+        return b("Reshape", {m[x], b.Ints(*known)});
       },
-      .fires_on = {R"(graph g(x: f32[N,S,6]) -> (y) { s = Shape(x)  i = const i64[1] {0}
+      .fires_on = {R"(graph g(x: f32[N,4,6,8]) -> (y) { s = Shape(x)  i = const i64[2] {0,1}
+                     g = Gather(s, i)  p = ReduceProd(g) {keepdims=1}  o = const i64[1] {-1}
+                     e = const i64[1] {8}  t = Concat(p, o, e) {axis=0}  y = Reshape(x, t) })",
+                   R"(graph g(x: f32[N,S,6]) -> (y) { s = Shape(x)  i = const i64[1] {0}
                      n = Gather(s, i)  j = const i64[1] {1}  l = Gather(s, j)
                      r = const i64[2] {2,3}  t = Concat(n, l, r) {axis=0}  y = Reshape(x, t) })"},
       .silent_on = {{"graph g(x: f32[2,3], s: i64[2]) -> (y) { y = Reshape(x, s) }",

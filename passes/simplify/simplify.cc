@@ -48,6 +48,9 @@ std::vector<Rule> SimplifyRules() {
       MergeConstantTerms(),
       InlineIf(),
       UnflattenMatMul(),
+      UnfoldBatch(),
+      TransposeWithoutUnits(),
+      SoftmaxWithoutViews(),
   };
 }
 

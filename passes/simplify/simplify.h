@@ -69,6 +69,9 @@ Rule MergeConstantFactors();
 Rule MergeConstantTerms();
 Rule InlineIf();
 Rule UnflattenMatMul();
+Rule UnfoldBatch();
+Rule TransposeWithoutUnits();
+Rule SoftmaxWithoutViews();
 
 Rule MergeTransposeGemm();
 Rule MergeTransposeMatMul();

@@ -29,6 +29,8 @@ def fused_ratio(tools, model, budget, folder):
     report.unlink()
     if not effect or effect["value"] is None:
         return "compare gave no ratio"
+    if not all(isinstance(bound, (int, float)) for bound in effect["ci95"]):
+        return "compare gave an interval without an end"
     return effect["value"], *effect["ci95"]
 
 

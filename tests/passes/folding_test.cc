@@ -113,6 +113,33 @@ TEST(Folding, ManySmallResultsDoNotGrowWithoutEnd) {
 
 /// Both names are graph outputs, so both nodes stay; what is computed from the second is computed
 /// once.
+/// Declared outputs that lie: the rewrite ends well and folds nothing that contradicts them, a run
+/// says that the model is wrong. The header is that of no image, which decodes to an empty one.
+TEST(Folding, OutputsThatLieStayForTheRunToRefuse) {
+  for (const std::string text :
+       {R"(graph g() -> (y: str[2,3], n: i64[2]) { x = const str[2] {"abc.com", "def.net"}
+             y, n = StringSplit(x) {delimiter="."} })",
+        R"(graph g() -> (y: str[2,2], n: i64[2]) { x = const str[2] {"abc.com", "def.net"}
+             y, n = StringSplit(x) {delimiter="reflection"} })",
+        R"(graph g() -> (y: i64[1,3]) {
+             b = const f32[1,3,4] {0,0,1,1, 0,2,1,3, 0,4,1,5}  s = const f32[1,1,3] {0.9, 0.8, 0.7}
+             m = const i64[1] {3}  t = const f32[1] {0.5}  u = const f32[1] {0}
+             y = NonMaxSuppression(b, s, m, t, u) })",
+        R"(graph g() -> (y: u8[32,32,3]) { x = const u8[4] {1, 2, 3, 4}
+             y = ImageDecoder(x) {pixel_format="RGB"} })"}) {
+    Graph g = Parsed(text);
+    const auto report = Optimize(g);
+    ASSERT_TRUE(report.ok()) << report.status().message() << text;
+    EXPECT_EQ(g.total_nodes(), 1u) << Print(g, {.max_elements = 4, .types = true});
+    EXPECT_EQ(Evaluate(g, {}).status().code(), Code::kInvalidModel) << text;
+  }
+  // The same calls with outputs that are true become constants.
+  Graph g = Parsed(R"(graph g() -> (y: str[2,2], n: i64[2]) {
+    x = const str[2] {"abc.com", "def.net"}  y, n = StringSplit(x) {delimiter="."} })");
+  ASSERT_TRUE(Optimize(g).ok());
+  EXPECT_EQ(g.total_nodes(), 0u);
+}
+
 TEST(MergeDuplicates, TwinsThatAreBothOutputsShareTheirReaders) {
   Graph g = Parsed(R"(graph g(x: f32[4,4]) -> (b, d, y) {
     a, b = Split(x) {num_outputs=2}

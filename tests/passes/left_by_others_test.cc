@@ -48,6 +48,32 @@ TEST_P(LeftByOthers, IsFusedHere) {
 }
 
 constexpr Case kCases[] = {
+    // Einsum over heads as tf2onnx 1.17 takes it apart, keys first, batch and length open: axes of
+    // one element, batch and heads folded by targets that the run computes.
+    {"Tf2onnxEinsum", R"(graph g(x: f32[B,S,6]) -> (y) { flat = const i64[2] {-1,6}
+      w1 = const f32[6,6] ~1  w2 = const f32[6,6] ~2  w3 = const f32[6,6] ~3
+      w4 = const f32[6,6] ~4  a1 = const i64[1] {1}  a2 = const i64[1] {2}  a3 = const i64[1] {3}
+      a4 = const i64[1] {4}  a23 = const i64[2] {2,3}  a01 = const i64[2] {0,1}
+      heads = const i64[3] {2,3,1}  all = const i64[1] {6}  rest = const i64[1] {-1}
+      xu = Unsqueeze(x, a23)  xs = Shape(xu)  bs = Gather(xs, a01)
+      t = Concat(bs, heads) {axis=0}  x2 = Reshape(x, flat)
+      q2 = Gemm(x2, w1) {transB=1}  q5 = Reshape(q2, t)  q4 = Squeeze(q5, a4)
+      k2 = Gemm(x2, w2) {transB=1}  k5 = Reshape(k2, t)  k4 = Squeeze(k5, a4)
+      v2 = Gemm(x2, w3) {transB=1}  v5 = Reshape(v2, t)  v4 = Squeeze(v5, a4)
+      qu = Unsqueeze(q4, a1)  qt = Transpose(qu) {perm=[0,3,1,2,4]}
+      ku = Unsqueeze(k4, a3)  kt = Transpose(ku) {perm=[0,2,1,3,4]}  ks = Shape(kt)
+      e = Gather(ks, a01)  l = Gather(ks, a2)  p = ReduceProd(e) {keepdims=1}
+      f = Concat(p, rest, a3) {axis=0}  qf = Reshape(qt, f)  qx = Transpose(qf) {perm=[0,2,1]}
+      kf = Reshape(kt, f)  s3 = MatMul(kf, qx)  r = Concat(e, l, l, a1) {axis=0}
+      s5 = Reshape(s3, r)  s4 = Squeeze(s5, a4)  c = const f32[] {0.5}  s = Mul(s4, c)
+      m = Softmax(s) {axis=2}  mu = Unsqueeze(m, a2)  mt = Transpose(mu) {perm=[0,1,4,2,3]}
+      h = Concat(p, rest, l) {axis=0}  mf = Reshape(mt, h)  vu = Unsqueeze(v4, a2)
+      vt = Transpose(vu) {perm=[0,3,2,4,1]}  vf = Reshape(vt, h)
+      vx = Transpose(vf) {perm=[0,2,1]}  o3 = MatMul(mf, vx)  i = Concat(e, l, a3, a1) {axis=0}
+      o5 = Reshape(o3, i)  o4 = Squeeze(o5, a4)  o = Transpose(o4) {perm=[0,2,1,3]}
+      of = Reshape(o, flat)  y2 = Gemm(of, w4) {transB=1}  j = Concat(bs, all) {axis=0}
+      y = Reshape(y2, j) })",
+     "Attention=1 MatMul=2 Split=1"},
     {"GeluByFactor",
      R"(graph g(x: f32[N,5]) -> (y) { k = const f32[] {0.70710677}  one = const f32[] {1}
       half = const f32[] {0.5}  s = Mul(x, k)  e = Erf(s)  a = Add(e, one)  h = Mul(half, a)

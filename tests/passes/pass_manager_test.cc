@@ -188,6 +188,9 @@ TEST(Pipeline, GoldenText) {
     merge-constant-terms
     inline-if
     unflatten-matmul
+    unfold-batch
+    transpose-without-units
+    softmax-without-views
   merge-duplicates
   share-extents
 )";

@@ -90,6 +90,69 @@ TEST(Refusals, GatherIndexOutOfRange) {
   EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
 }
 
+/// A slope broadcasts to x and never the other way: refused before the run where the extents are
+/// known, else in it, on every level.
+TEST(Refusals, PReluWhoseSlopeDoesNotBroadcast) {
+  for (const std::string_view inputs :
+       {"x: f32[2,6], s: f32[7]", "x: f32[6], s: f32[2,6]", "x: f32[2,1], s: f32[6]"}) {
+    const auto g = ParseGraph(Cat("graph g(", inputs, ") -> (y) { y = PRelu(x, s) }"), SuiteOps());
+    EXPECT_EQ(g.status().code(), Code::kInvalidModel) << inputs;
+  }
+  const std::pair<Dims, Dims> wrong[] = {{{2, 6}, {7}}, {{6}, {2, 6}}, {{2, 1}, {6}}},
+                              right[] = {{{2, 6}, {6}}, {{2, 6}, {2, 1}}, {{6}, {1}}};
+  for (const std::string_view inputs :
+       {"x: f32[*], s: f32[*]", "x: f16[*], s: f16[*]", "x: i32[*], s: i32[*]"}) {
+    auto g = ParseGraph(Cat("graph g(", inputs, ") -> (y) { y = PRelu(x, s) }"), SuiteOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    const DType type = g->inputs()[0]->dtype();
+    for (const int level : DifferentLevels()) {
+      const auto program = BackendUnderTest().Compile(*g, {.level = level});
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      const auto run = [&](const std::pair<Dims, Dims>& dims) {
+        const std::vector<Datum> given = {Tensor::Zeros(type, dims.first),
+                                          Tensor::Zeros(type, dims.second)};
+        EXPECT_EQ(Evaluate(*g, given).status().code(), RunOnce(**program, given).status().code());
+        return RunOnce(**program, given).status();
+      };
+      for (const auto& dims : wrong)
+        EXPECT_EQ(run(dims).code(), Code::kInvalidModel)
+            << inputs << ToString(dims.first) << ToString(dims.second) << ", level " << level;
+      for (const auto& dims : right) EXPECT_TRUE(run(dims).ok()) << ToString(dims.second);
+    }
+  }
+}
+
+/// Extents that libraries keep in 32 bits: refused or compiled, never a trap of theirs. Nothing of
+/// that size is run.
+TEST(Refusals, ExtentsThatNoDescriptorHolds) {
+  int compiled = 0;
+  for (const std::string_view n : {"2147483647", "2147483648", "4294967296", "1099511627776"})
+    for (const auto& [inputs, call] : std::vector<std::pair<std::string, std::string>>{
+             {Cat("x: f32[", n, ",2], w: f32[2,3]"), "MatMul(x, w)"},
+             {Cat("x: f32[2,", n, "], w: f32[", n, ",3]"), "MatMul(x, w)"},
+             {Cat("x: f32[2,3], w: f32[3,", n, "]"), "Gemm(x, w)"},
+             {Cat("x: f32[1,2,", n, ",1], w: f32[3,2,1,1]"), "Conv(x, w)"},
+             {Cat("x: f32[", n, ",2,3,3], w: f32[3,2,1,1]"), "Conv(x, w)"},
+             {Cat("x: f32[1,2,", n, ",1], w: f32[2,3,1,1]"), "ConvTranspose(x, w)"},
+             {Cat("x: f32[1,2,", n, ",1]"), "MaxPool(x) {kernel_shape=[1,1]}"},
+             {Cat("x: f32[2,", n, "]"), "Softmax(x)"},
+             {Cat("x: f32[", n, ",2], s: f32[2]"), "LayerNormalization(x, s)"},
+             {Cat("x: u8[", n, ",2], w: u8[2,3]"), "MatMulInteger(x, w)"},
+             {Cat("x: f32[", n, ",2], s: f32[], z: u8[]"), "QuantizeLinear(x, s, z)"},
+             {Cat("x: u8[", n, ",2], s: f32[], z: u8[]"), "DequantizeLinear(x, s, z)"}}) {
+      auto g = ParseGraph(Cat("graph g(", inputs, ") -> (y) { y = ", call, " }"), SuiteOps());
+      if (!g.ok()) continue;
+      for (const int level : DifferentLevels()) {
+        const auto program = BackendUnderTest().Compile(*g, {.level = level});
+        if (program.ok())
+          ++compiled;
+        else
+          EXPECT_NE(program.status().code(), Code::kInternal) << program.status().message();
+      }
+    }
+  EXPECT_GT(compiled, 0);
+}
+
 TEST(Refusals, AffineGridOfAnotherBatch) {
   auto g = ParseGraph(R"(graph g(t: f32[B,2,3]) -> (y) {
     s = const i64[4] {1,1,0,2}

@@ -1,0 +1,154 @@
+/// Batched matrix products whose batch axes were folded into one for them and are taken apart
+/// behind.
+#include <algorithm>
+
+#include "passes/rewrite/queries.h"
+#include "passes/simplify/simplify.h"
+
+namespace infer {
+namespace {
+
+constexpr std::string_view kFolds = "Reshape|Flatten|Squeeze|Unsqueeze";
+
+/// A value of which a view has three axes: all but the last two are the first of these.
+struct Folded {
+  std::vector<Dim> batch;      ///< with axes of one element
+  std::vector<Dim> extents;    ///< without
+  std::vector<int64_t> units;  ///< all axes of one element but the matrices' own
+};
+
+std::optional<Folded> FoldedFrom(const Shape& whole, const Shape& flat) {
+  if (!whole.has_rank() || !flat.has_rank() || flat.rank() != 3) return std::nullopt;
+  Folded f;
+  int at = whole.rank() - 1;
+  for (const int axis : {2, 1}) {
+    for (; at >= 0 && !whole[at].KnownEqual(flat[axis]); --at) {
+      if (!whole[at].KnownEqual(1)) return std::nullopt;
+      f.units.push_back(at);
+    }
+    if (at-- < 0) return std::nullopt;
+  }
+  Dim product = 1;
+  for (int i = 0; i <= at; ++i) {
+    f.batch.push_back(whole[i]);
+    if (whole[i].KnownEqual(1)) {
+      f.units.push_back(i);
+    } else {
+      f.extents.push_back(whole[i]);
+      product = product * whole[i];
+    }
+  }
+  if (!product.KnownEqual(flat[0])) return std::nullopt;
+  std::sort(f.units.begin(), f.units.end());
+  return f;
+}
+
+bool EqualDims(const std::vector<Dim>& a, const std::vector<Dim>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Dim& p, const Dim& q) { return p.KnownEqual(q); });
+}
+
+Shape WithMatrix(std::vector<Dim> batch, const Shape& matrix) {
+  batch.push_back(matrix[1]);
+  batch.push_back(matrix[2]);
+  return Shape(std::move(batch));
+}
+
+/// x, whose view is `flat`, with the axes `batch` before its matrices.
+Result<Value*> Unfolded(Value* x, const Folded& f, const std::vector<Dim>& batch, const Shape& flat,
+                        PatchBuilder& b) {
+  const Shape wanted = WithMatrix(batch, flat);
+  if (EqualDims(x->shape().dims(), wanted.dims())) return x;
+  if (EqualDims(f.extents, batch)) return b("Squeeze", {x, b.Ints(f.units)});
+  const auto target = ReshapeTarget(x->shape(), wanted);
+  if (!target) return InvalidModel("needs a shape that a constant can say");
+  return b("Reshape", {x, b.Ints(*target)});
+}
+
+struct FoldedOperand {
+  Pattern x = Any(), flat = Op(kFolds, x).MoreInputs().Shared();
+  Pattern turned =
+      Op("Transpose", flat).Shared().Where("a swap of the last two axes", [](const Value& v) {
+        return PermOf(*v.producer()) == std::vector<int64_t>{0, 2, 1};
+      });
+  Pattern either = OneOf({turned, flat});
+};
+
+}  // namespace
+
+Rule UnfoldBatch() {
+  FoldedOperand left, right;
+  Pattern product = Op("MatMul", left.either, right.either);
+  Pattern root = Op(kFolds, product).MoreInputs();
+  return {
+      .name = "unfold-batch",
+      .doc =
+          "Reshape(MatMul(Reshape(a, [b*h, m, k]), Reshape(c, [b*h, k, n])), [b, h, m, n]) => "
+          "MatMul(a, c), also with transposed operands and axes of one element",
+      .match = root,
+      .quiet = true,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const Shape &whole = m[root]->shape(), &flat = m[product]->shape();
+        const auto result = FoldedFrom(whole, flat);
+        const auto a = FoldedFrom(m[left.x]->shape(), m[left.flat]->shape());
+        const auto c = FoldedFrom(m[right.x]->shape(), m[right.flat]->shape());
+        if (!result || !a || !c || !EqualDims(a->extents, c->extents) ||
+            !EqualDims(a->extents, result->extents))
+          return InvalidModel("needs batch axes that are folded and unfolded alike");
+        // Two axes at least: else the product is the same again.
+        const bool bare = a->extents.size() >= 2;
+        const std::vector<Dim>& batch = bare ? a->extents : result->batch;
+        if (batch.size() < 2) return InvalidModel("needs two batch axes or more");
+        std::vector<int64_t> swap;
+        for (size_t i = 0; i < batch.size() + 2; ++i) swap.push_back(static_cast<int64_t>(i));
+        std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+        std::vector<Value*> operands;
+        for (const auto& [side, folded] : {std::pair(&left, &a), std::pair(&right, &c)}) {
+          INFER_ASSIGN(Value * v, Unfolded(m[side->x], **folded, batch, m[side->flat]->shape(), b));
+          if (m.Has(side->turned)) {
+            INFER_ASSIGN(v, b("Transpose", {v}, {{"perm", swap}}));
+          }
+          operands.push_back(v);
+        }
+        INFER_ASSIGN(Value * y, b("MatMul", {operands[0], operands[1]}));
+        const Shape made = WithMatrix(batch, flat);
+        if (EqualDims(made.dims(), whole.dims())) return y;
+        if (bare) return b("Unsqueeze", {y, b.Ints(result->units)});
+        const auto target = ReshapeTarget(made, whole);
+        if (!target) return InvalidModel("needs a shape that a constant can say");
+        return b("Reshape", {y, b.Ints(*target)});
+      },
+      .fires_on = {R"(graph g(a: f32[2,3,5,4], c: f32[2,3,4,6]) -> (y) { s = const i64[3] {6,5,4}
+                     t = const i64[3] {-1,4,6}  r = const i64[4] {2,3,5,6}  u = Reshape(a, s)
+                     v = Reshape(c, t)  p = MatMul(u, v)  y = Reshape(p, r) })",
+                   R"(graph g(a: f32[N,3,S,1,4], c: f32[N,3,1,S,4]) -> (y) { s = Shape(a)
+                     i = const i64[2] {0,1}  e = Gather(s, i)  d = ReduceProd(e) {keepdims=1}
+                     o = const i64[1] {-1}  k = const i64[1] {4}  f = Concat(d, o, k) {axis=0}
+                     j = const i64[1] {2}  l = Gather(s, j)  n = const i64[1] {1}
+                     r = Concat(e, l, l, n) {axis=0}  u = Reshape(a, f)  v = Reshape(c, f)
+                     w = Transpose(v) {perm=[0,2,1]}  p = MatMul(u, w)  y = Reshape(p, r) })",
+                   R"(graph g(a: f32[1,3,5,4], c: f32[1,3,4,6]) -> (y) { z = const i64[1] {0}
+                     u = Squeeze(a, z)  v = Squeeze(c, z)  p = MatMul(u, v)
+                     y = Unsqueeze(p, z) })"},
+      .silent_on = {{R"(graph g(a: f32[2,3,5,4], c: f32[3,2,4,6]) -> (y) { s = const i64[3] {6,5,4}
+                       t = const i64[3] {-1,4,6}  r = const i64[4] {2,3,5,6}  u = Reshape(a, s)
+                       v = Reshape(c, t)  p = MatMul(u, v)  y = Reshape(p, r) })",
+                     "folded and unfolded alike"},
+                    {R"(graph g(a: f32[2,3,5,4], c: f32[2,3,4,6]) -> (y) { s = const i64[3] {6,5,4}
+                       t = const i64[3] {-1,4,6}  r = const i64[4] {2,3,6,5}  u = Reshape(a, s)
+                       v = Reshape(c, t)  p = MatMul(u, v)  y = Reshape(p, r) })",
+                     "folded and unfolded alike"},
+                    {R"(graph g(a: f32[6,1,5,4], c: f32[6,1,4,6]) -> (y) { z = const i64[1] {1}
+                       e = const i64[1] {2}  u = Squeeze(a, z)  v = Squeeze(c, z)
+                       p = MatMul(u, v)  y = Unsqueeze(p, e) })",
+                     "two batch axes or more"},
+                    {R"(graph g(a: f32[4,3,5,4], c: f32[4,3,5,5]) -> (y) { s = const i64[3] {12,5,4}
+                       t = const i64[3] {-1,5,5}  r = const i64[4] {4,3,4,5}  u = Reshape(a, s)
+                       q = Transpose(u) {perm=[1,2,0]}  k = const i64[3] {12,4,5}
+                       w = Reshape(q, k)  v = Reshape(c, t)  p = MatMul(w, v)
+                       y = Reshape(p, r) })",
+                     "folded and unfolded alike"}},
+  };
+}
+
+}  // namespace infer
