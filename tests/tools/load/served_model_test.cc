@@ -93,6 +93,14 @@ TEST(ServedModel, VariantsOfARouteAreToldApart) {
   EXPECT_EQ(route["experiment"]["verdict"], "open");
   EXPECT_EQ(route["experiment"]["trials"][0]["count"], route["variants"][0]["sent"]);
   EXPECT_EQ(j["ends"]["succeeded"], r.issued) << "of both models";
+  const Json& cells = j["matrix"]["cells"];
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[0]["variant"], "a");
+  EXPECT_EQ(cells[1]["ended"], route["variants"][1]["sent"]);
+  EXPECT_EQ(cells[1]["success_rate"], 1);
+  EXPECT_TRUE(cells[1]["correlation"]["bytes"].is_null()) << "all are alike";
+  EXPECT_TRUE(cells[1]["correlation"]["load"].is_object());
+  EXPECT_TRUE(j["matrix"]["device_share"].is_null()) << "one device";
   EXPECT_THAT(served->StatsTable(), ::testing::HasSubstr("route split"));
 }
 

@@ -131,6 +131,7 @@ class ServedModel : public Engine {
              engine::Outcome outcome);
   void Watch();
   engine::ModelStats Stats() const;
+  std::vector<engine::MatrixCell> Matrix() const;
   std::optional<engine::RouteStats> StatsOfRoute() const;
   engine::BatchRules Rules(size_t model) const;
   double AnsweredPerS(const engine::ModelStats& s) const;

@@ -7,6 +7,7 @@
 #include "lib/support/strings.h"
 #include "tools/infer_bench/load/fault_text.h"
 #include "tools/infer_bench/load/latencies.h"
+#include "tools/infer_bench/load/matrix_report.h"
 #include "tools/infer_bench/load/request_trace.h"
 #include "tools/infer_bench/load/route_report.h"
 #include "tools/infer_bench/load/served_model.h"
@@ -139,6 +140,18 @@ Status ServedModel::WriteFiles(Context& context) const {
                              RequestTrace(variants_.names[0], log_->Spans(), began_ns_));
 }
 
+std::vector<engine::MatrixCell> ServedModel::Matrix() const {
+  std::vector<engine::ModelStats> models;
+  for (engine::ModelStats& s : engine_->Stats())
+    for (size_t i = 0; i < variants_.names.size(); ++i)
+      if (s.model == ModelName(name_, i)) {
+        models.push_back(std::move(s));
+        models.back().model = variants_.names[i];
+        break;
+      }
+  return engine::DeviceMatrix(models);
+}
+
 double ServedModel::AnsweredPerS(const engine::ModelStats& s) const {
   const double seconds = static_cast<double>(last_end_ns_ - began_ns_) / 1e9;
   return seconds > 0 ? static_cast<double>(s.ends[engine::EndIndex(State::kSucceeded)]) / seconds
@@ -220,6 +233,7 @@ Json ServedModel::StatsJson() const {
             {"single", CountsJson<engine::Single>(s.single)}};
   j["ends"] = EndsJson(s.ends);
   j["models"] = MixJson();
+  j["matrix"] = MatrixJson(Matrix());
   j["batch_rows"] = Json::array();
   for (const auto& [rows, runs] : s.batch_rows)
     j["batch_rows"].push_back({{"rows", rows}, {"runs", runs}});
@@ -284,7 +298,7 @@ std::string ServedModel::StatsTable() const {
                Name(a.anomaly.by), ")\n");
   if (faults_) out += Cat("ends: ", EndsText(s.ends), "\n", FaultsText(faults_->Counts()));
   if (const auto route = StatsOfRoute()) out += RouteTable(*route, variants_.names);
-  return out + MixTable() + RecommendationsText(Advise());
+  return out + MixTable() + MatrixTable(Matrix()) + RecommendationsText(Advise());
 }
 
 }  // namespace infer::bench
