@@ -197,6 +197,7 @@ Status Core::AdmitInputs(Model& m, Pending& p) {
   if (!fit.status.ok()) return std::move(fit.status);
   p.bytes = fit.bytes;
   p.rows = std::max<int64_t>(fit.rows, 1);
+  p.requests_before = p.version->queue.state().requests + p.version->running_requests;
   p.shape = std::move(fit.shape);
   p.length = fit.length;
   p.padded_to = fit.padded_to;
@@ -329,6 +330,7 @@ std::vector<ModelStats> Core::Stats() const {
   const int64_t now_ns = NowNs();
   std::vector<std::shared_ptr<const Telemetry>> times;
   std::vector<std::deque<Model::Kept>> kept;
+  std::vector<std::vector<LatencyFactors>> factors;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, m] : models_) {
@@ -337,6 +339,8 @@ std::vector<ModelStats> Core::Stats() const {
       s.old_versions = static_cast<int>(m.old.size());
       times.push_back(m.times);
       kept.push_back(m.kept);
+      factors.emplace_back();
+      for (const Model::Kept& k : m.kept) factors.back().push_back(*k.factors);
       s.arriving = static_cast<int64_t>(m.arriving.size());
       if (!m.current) continue;
       s.version = m.current->number();
@@ -353,7 +357,9 @@ std::vector<ModelStats> Core::Stats() const {
   }
   for (size_t i = 0; i < all.size(); ++i) {
     all[i].times = times[i]->View(now_ns);
-    for (const Model::Kept& k : kept[i]) all[i].versions.push_back({k.version, k.device, *k.times});
+    for (size_t k = 0; k < kept[i].size(); ++k)
+      all[i].versions.push_back(
+          {kept[i][k].version, kept[i][k].device, *kept[i][k].times, factors[i][k]});
   }
   return all;
 }

@@ -109,6 +109,7 @@ class Core : public std::enable_shared_from_this<Core> {
       int64_t version;
       std::string device;
       std::shared_ptr<const Times> times;
+      std::shared_ptr<const LatencyFactors> factors;  // guarded by the mutex
     };
     std::deque<Kept> kept = {};  // of the last versions
 

@@ -103,7 +103,7 @@ void Core::ForgetUnloaded() {
 
 void Core::SetCurrent(Model& m, std::shared_ptr<Version> version) {
   version->aside = m.shadow;
-  m.kept.push_back({version->number(), version->device(), version->times()});
+  m.kept.push_back({version->number(), version->device(), version->times(), version->factors});
   if (m.kept.size() > kKeptVersions) m.kept.pop_front();
   m.current = std::move(version);
 }

@@ -207,6 +207,7 @@ void Core::Finish(const BatchPtr& batch) {
       if (ended) StepEnded(p, ok ? &item.outputs : nullptr, now_ns, todo);
       if (ended && ok) {
         p.outcome.outputs = std::move(item.outputs);
+        version.factors->Add(p.requests_before, item.rows, p.bytes, phases.total_ns);
         p.outcome.batch_rows = item.rows;
         p.outcome.padded_to = item.padded_to;
       }

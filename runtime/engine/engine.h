@@ -52,6 +52,7 @@ struct VersionStats {
   int64_t version = 0;
   std::string device = {};  ///< ModelSource::device
   Times times = {};         ///< in total
+  LatencyFactors factors = {};
 };
 inline constexpr size_t kKeptVersions = 4;
 

@@ -28,6 +28,7 @@ class Pending : public std::enable_shared_from_this<Pending> {
   Callback callback;
   int64_t id = 0;
   int64_t bytes = 0, rows = 1;
+  int64_t requests_before = 0;        // of its version, when it came
   int64_t length = 0, padded_to = 0;  // along the extent of its buckets; 0: it is not padded
   ShapeKey shape;
   int64_t came_ns = 0, deadline_ns = kNever;

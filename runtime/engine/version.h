@@ -8,6 +8,7 @@
 
 #include "runtime/api/program.h"
 #include "runtime/engine/batch_axes.h"
+#include "runtime/engine/device_matrix.h"
 #include "runtime/engine/padding.h"
 #include "runtime/engine/placement.h"
 #include "runtime/engine/queue.h"
@@ -131,6 +132,7 @@ class Version {
   bool superseded = false;  // takes no more requests
   bool aside = false;       // its runs are nobody's to wait for
   bool ran = false;         // or was warmed
+  std::shared_ptr<LatencyFactors> factors = std::make_shared<LatencyFactors>();
   /// Weights, and what contexts took in their last runs.
   int64_t bytes() const;
   int64_t weight_bytes() const { return weight_bytes_; }

@@ -222,6 +222,27 @@ class BenchLoad(BenchTestCase):
             self.assertIn("go with --engine", self.bench("load", *ONE, *args, code=2).stderr)
         self.assertIn("goes with --route", self.bench("load", *served, "--keys", 5, code=2).stderr)
 
+    def test_models_beside_each_other(self):
+        """Each query goes to one of them; what --set says is of the first alone, whose extents are fixed then."""
+        copy = self.dir / "copy.onnx"
+        shutil.copy(MODEL, copy)
+        served = [MODEL, "--threads", 1, "--warmup", 0.05, "--engine", "--also", f"{copy},{copy}", "--set", "batch=1"]
+        r = self.report("load", *served, "--shares", "2,1,1", "--concurrency", 16, "--max-batch", 4, "--duration", 0.3,
+                        "--min-queries", 400)
+        fixed, *others = models = r["engine"]["models"]
+        self.assertEqual([m["path"] for m in models], [MODEL, str(copy), f"{copy} #2"])
+        self.assertEqual([m["share"] for m in models], [0.5, 0.25, 0.25])
+        self.assertEqual(sum(m["submitted"] for m in models), r["result"]["issued"])
+        self.assertGreater(min(m["submitted"] for m in models), 0)
+        self.assertEqual(fixed["runs"], fixed["submitted"])
+        self.assertIsNotNone(fixed["unbatchable"])
+        self.assertEqual([m["unbatchable"] for m in others], [None, None])
+        self.assertEqual(self.report("load", *ONE, "--engine", "--duration", 0.03)["engine"]["models"], [])
+        for args, why in ((["--shares", "1,1"], "3 shares"), (["--pad-to", 4], "--pad-to"), (["--utilization"], "no --also"),
+                          (["--scenario", "single-stream"], "no --also")):
+            self.assertIn(why, self.bench("load", *served, *args, code=2).stderr)
+        self.assertIn("goes with --engine", self.bench("load", *ONE, "--also", copy, code=2).stderr)
+
     def test_instances_have_places(self):
         engine = ["--concurrency", 2, "--lanes", 2, "--duration", 0.1, "--engine"]
         self.assertEqual(self.report("load", *ONE, *engine)["engine"]["nodes"], [])

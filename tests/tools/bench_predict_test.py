@@ -65,6 +65,40 @@ class BenchPredict(unittest.TestCase):
         self.assertIsNone(result["measured_ms"])
         self.assertIsNone(report["summary"])
 
+    def test_recommends_by_predictions(self):
+        """A profile whose families err by 1 % tells batches apart; one that errs by all of it tells nothing."""
+        def erring(share):
+            def change(profile):
+                for family in profile["profiles"][0]["families"]:
+                    family["regret_median"], family["regret_p90"], family["held_out"] = share, 2 * share, 9
+            return self.changed(change)
+        args = (MODEL, "--threads", 1, "--recommend", "--batches", "1,8,64")
+        r = self.report(*args, "--machine", erring(0.01))["recommendation"]
+        self.assertEqual([s["batch"] for s in r["settings"]], [1, 8, 64])
+        self.assertEqual({s["threads"] for s in r["settings"]}, {1})
+        best = max(range(3), key=lambda i: r["settings"][i]["samples_per_s"])
+        at = 0
+        for change in r["changes"]:
+            self.assertEqual((change["knob"], change["from"]), ("batch", at))
+            at = change["to"]
+            self.assertGreater(change["gain_low"], 0)
+        self.assertEqual(r["chosen"], at)
+        self.assertEqual(r["none"] is None, bool(r["changes"]))
+        gain = r["settings"][best]["samples_per_s"] / r["settings"][0]["samples_per_s"]
+        self.assertEqual(at, best if gain * (1 - 0.01 * 2 ** 0.5) > 1 else 0)
+        unsure = self.report(*args, "--machine", erring(1))["recommendation"]
+        self.assertEqual((unsure["changes"], unsure["chosen"]), ([], 0))
+        self.assertIn("wrong by", unsure["none"])
+        within = r["settings"][0]["predicted_ms"] * 2
+        few = self.report(*args, "--machine", erring(0.01), "--within", within)["recommendation"]
+        self.assertLessEqual(few["settings"][few["chosen"]]["predicted_ms"], within)
+        fixed = self.report(*args, "--set", "batch=1", "--machine", erring(0.01))["recommendation"]
+        self.assertEqual(len(fixed["settings"]), 1)
+        self.assertEqual(len(fixed["unavailable"]), 2)
+        self.assertIsNone(self.report(*ONE, "--machine", self.profile)["recommendation"])
+        self.refused(self.profile, *args, "--batch", 2, code=2)
+        self.refused(self.profile, MODEL, "--within", 5, code=2)
+
     def test_more_work_is_predicted_to_take_longer(self):
         def predicted(batch):
             report = self.report(MODEL, "--batch", batch, "--threads", 1, "--machine", self.profile)

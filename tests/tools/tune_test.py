@@ -150,6 +150,24 @@ class Tune(BenchTestCase):
         flooded, _ = self.tune("--slo", "p90=5s", "--batch", 1, "--rate", 1e6, "--precision", "as-is", "--budget", 10, code=1)
         self.assertIn("1e+06 come", flooded["candidates"][0]["reason"])
 
+    def test_behind_the_engine(self):
+        """Requests of one sample share runs of up to --batch rows; where they may not, one row is what there is."""
+        tune = ("--slo", "p90=10s", "--batch", "1,8", "--engine", "--lanes", 1, "--precision", "as-is", "--budget", 20)
+        report, done = self.tune(*tune)
+        self.assertEqual([c["max_batch"] for c in report["candidates"]], [1, 8])
+        self.assertEqual([c["batch"] for c in report["candidates"]], [1, 1])
+        self.assertEqual(report["verdict"], "met")
+        self.assertTrue(report["settings"]["engine"])
+        chosen, load = report["chosen"], report["chosen"]["load"]
+        self.assertEqual(load[load.index("--concurrency") + 1], str(chosen["max_batch"]))
+        self.assertIn(" ".join(load[3:]), done.stdout)
+        again = run(*load, "--duration", 0.3, "--warmup", 0.1, "--json", "-")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(json.loads(again.stdout)["engine"]["max_batch"], chosen["max_batch"])
+        fixed, _ = self.tune(*tune, "--set", "batch=1")
+        self.assertEqual([c["fate"] for c in fixed["candidates"]], ["chosen", "unavailable"])
+        self.assertIn("may not share a run", fixed["candidates"][1]["reason"])
+
     def test_too_little_time(self):
         report, done = self.tune("--slo", "p99.9=10s", "--batch", 8, "--precision", "as-is", "--budget", 0.5, code=6)
         self.assertEqual(report["verdict"], "inconclusive")

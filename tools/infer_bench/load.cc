@@ -32,6 +32,8 @@ class LoadCommand : public Command {
            "  infer-bench load model.onnx --threads 1 --curve\n"
            "  infer-bench load model.onnx --threads 1 --concurrency 16 --engine --max-batch 8\n"
            "  infer-bench load model.onnx --threads 1 --engine --replay monday.csv\n"
+           "  infer-bench load a.onnx --threads 1 --engine --also b.onnx,c.onnx --shares 2,1,1 "
+           "--rate 200\n"
            "  infer-bench load model.onnx --scenario server --rate 50 --target-latency 80\n"
            "  infer-bench load model.onnx --device vulkan --lanes 4 --concurrency 8 --utilization "
            "--trace lanes.json\n";
@@ -133,6 +135,8 @@ class LoadCommand : public Command {
       return InvalidArgument("--utilization and --trace look at one load: no --curve");
     if (use_.wanted() && !setup_.serve.route.empty())
       return InvalidArgument("--utilization and --trace look at one program: no --route");
+    if (!setup_.serve.also.empty() && (use_.wanted() || !scenario_.empty()))
+      return InvalidArgument("--utilization, --trace and --scenario look at one model: no --also");
     if (percentile_ >= 100) return InvalidArgument("--percentile: below 100");
     if (replay_.wanted() && (curve_ || !scenario_.empty()))
       return InvalidArgument("--replay: --curve and --scenario say when queries come themselves");

@@ -11,7 +11,7 @@
 #include "tools/bench/session.h"
 #include "tools/common/profile.h"
 #include "tools/infer_bench/commands.h"
-#include "tools/infer_bench/predict/predictor.h"
+#include "tools/infer_bench/predict/recommend.h"
 
 namespace infer {
 namespace {
@@ -120,6 +120,9 @@ class PredictCommand : public Command {
     return "Examples:\n"
            "  infer-bench machine -o machine.json\n"
            "  infer-bench predict model.onnx --machine machine.json --threads 1 --layers\n"
+           "  infer-bench predict model.onnx small.onnx --machine machine.json --recommend "
+           "--within "
+           "20 --precisions as-is,int8-dynamic\n"
            "  infer-bench predict *.onnx --machine machine.json --threads 1 --measure --json "
            "predict.json\n";
   }
@@ -133,6 +136,13 @@ class PredictCommand : public Command {
     o.Choice("--precision", &session_.precision, PrecisionNames(),
              "Converted on the way, as by `run`");
     o.Flag("--layers", &layers_, "Table of the steps, the longest first");
+    o.Flag("--recommend", &recommend_,
+           "Which batch, lanes, variant (of the models named) and precision give more samples/s, "
+           "by predictions");
+    o.Value("--within", &grid_.within_ms, "Of --recommend: ms that a run may take; 0: any");
+    o.Values("--batches", &grid_.batches, "Of --recommend. Default: 1,2,4,8,16");
+    o.Values("--precisions", &grid_.precisions,
+             "Of --recommend; the first is now's. Default: as --precision says");
     o.Flag("--measure", &measure_, "Measure here, too, and tell the error");
     o.Value("--min-time", &sampling_.min_time_s,
             "With --measure: at least so many seconds of timed runs of a model");
@@ -147,6 +157,7 @@ class PredictCommand : public Command {
     if (machine_.empty())
       return InvalidArgument("--machine FILE is missing: `infer-bench machine -o FILE` writes it");
     INFER_TRY(CheckPrecision(session_.precision));
+    INFER_TRY(CheckGrid());
     INFER_ASSIGN(profile_, ReadProfile(machine_));
     threads_ = session_.device.threads > 0 ? session_.device.threads : AvailableCores();
     WarnOfOtherMachine(context);
@@ -164,6 +175,21 @@ class PredictCommand : public Command {
   }
 
  private:
+  Status CheckGrid() {
+    if (!recommend_ && (grid_.within_ms > 0 || !grid_.batches.empty() || !grid_.precisions.empty()))
+      return InvalidArgument("--within, --batches and --precisions go with --recommend");
+    if (!recommend_) return {};
+    if (session_.batch > 0 || measure_ || layers_ || !session_.inputs.input.empty())
+      return InvalidArgument(
+          "--recommend predicts for several batches: no --batch, --measure, --layers, --input");
+    if (!grid_.precisions.empty() && session_.precision != kAsIs)
+      return InvalidArgument("--precision or --precisions, not both");
+    if (grid_.precisions.empty()) grid_.precisions = {session_.precision};
+    if (grid_.batches.empty()) grid_.batches = {"1", "2", "4", "8", "16"};
+    grid_.paths = paths_;
+    return {};
+  }
+
   void WarnOfOtherMachine(Context& context) const {
     const HostFacts host = GetHostFacts();
     if (profile_.isa != host.isa)
@@ -248,6 +274,11 @@ class PredictCommand : public Command {
       report["results"].push_back(ResultJson(r));
       if (layers_) ShowLayers(context, r);
     }
+    report["recommendation"] = nullptr;
+    if (recommend_) {
+      INFER_ASSIGN(report["recommendation"],
+                   RecommendByPrediction(context, grid_, session_, profile_));
+    }
     report["summary"] = measure_ ? Summary(results) : Json();
     report["interrupted"] = context.stop().stop_requested();
     Show(context, results, report["summary"]);
@@ -328,7 +359,8 @@ class PredictCommand : public Command {
   std::string machine_;
   SessionOptions session_;
   SamplingOptions sampling_{.min_time_s = 0.3, .max_warmup_s = 1};
-  bool layers_ = false, measure_ = false;
+  PredictedGrid grid_;
+  bool layers_ = false, measure_ = false, recommend_ = false;
   int threads_ = 1;
   Profile profile_;
 };

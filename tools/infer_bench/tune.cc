@@ -44,6 +44,7 @@ class TuneCommand : public Command {
            "  infer-bench tune model.onnx --slo p99=80ms --json tuned.json\n"
            "  infer-bench tune model.onnx --slo p50=20ms,p99=40ms --rate 100 --batch 1,2,4\n"
            "  infer-bench tune model.onnx --slo p99=80ms --precision as-is,fp16,int8-dynamic\n"
+           "  infer-bench tune model.onnx --slo p99=80ms --engine --batch 1,8,32 --lanes 1,2\n"
            "  infer-bench tune model.onnx --slo p99=80ms --variants sweep/variants.json\n";
   }
   void Declare(Options& o) override {
@@ -63,6 +64,9 @@ class TuneCommand : public Command {
         "Threads of a run to try; 0: the usable physical cores. Default: 1, 2, 4, ... of them");
     o.Values("--batch", &grid_.batch,
              "Batches to try. Default: 1,2,4,8,16 as far as the model does");
+    o.Flag("--engine", &engine_,
+           "Queries go through the inference engine (docs/engine.md): --batch says how many rows "
+           "of requests a run may have, --lanes how many instances there are");
     o.Values("--lanes", &lanes_, "Runs at once to try; 0, the default: as many as have cores");
     o.Values("--precision", &grid_.precision,
              "To try, of " + Join(PrecisionNames(), ", ") + ". Default: " + Join(kPrecisions, ","));
@@ -126,7 +130,7 @@ class TuneCommand : public Command {
     if (grid_.precision.empty()) grid_.precision = kPrecisions;
     if (grid_.threads.empty()) grid_.threads = ThreadsUpTo(cores);
     // Values from files have the batch that they have.
-    if (grid_.batch.empty() && session_.inputs.input.empty())
+    if (grid_.batch.empty() && (engine_ || session_.inputs.input.empty()))
       grid_.batch = {"1", "2", "4", "8", "16"};
     std::vector<VariantFile> files;
     for (const std::string& path : variants_) files.push_back({.path = path});
@@ -134,7 +138,7 @@ class TuneCommand : public Command {
       INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariantsOf(variants_json_, path_));
       files.insert(files.end(), listed.begin(), listed.end());
     }
-    return SettingsOf(grid_, lanes_, cores, files);
+    return SettingsOf(grid_, lanes_, cores, files, engine_);
   }
 
   /// Commands that measure a setting again: what all settings share, and what it chose.
@@ -158,10 +162,14 @@ class TuneCommand : public Command {
     if (c.setting.precision != kAsIs) add("--precision", c.setting.precision);
     if (command == "run") return out;
     add("--lanes", Cat(c.setting.lanes));
+    if (engine_) {
+      out.emplace_back("--engine");
+      add("--max-batch", Cat(c.setting.max_batch));
+    }
     if (tune_.rate > 0)
       add("--rate", Cat(tune_.rate / static_cast<double>(c.batch)));
     else
-      add("--concurrency", Cat(c.setting.lanes));
+      add("--concurrency", Cat(c.setting.lanes * std::max<int64_t>(1, c.setting.max_batch)));
     return out;
   }
 
@@ -172,6 +180,7 @@ class TuneCommand : public Command {
             {"threads", c.setting.threads},
             {"batch", c.batch},
             {"lanes", c.setting.lanes},
+            {"max_batch", engine_ ? Json(c.setting.max_batch) : Json()},
             {"load", Flags("load", c)},
             {"run", Flags("run", c)}};
   }
@@ -187,6 +196,7 @@ class TuneCommand : public Command {
                           {"min_sqnr_db", tune_.min_sqnr_db},
                           {"max_drop", tune_.max_drop},
                           {"seed", tune_.seed},
+                          {"engine", engine_},
                           {"device", session_.device.device},
                           {"level", session_.device.level}};
     report.update(ToJson(r, tune_));
@@ -213,7 +223,7 @@ class TuneCommand : public Command {
   std::vector<std::string> slo_, lanes_, variants_;
   TuneOptions tune_;
   double max_drop_ = -1;  // < 0: not given
-  bool strict_ = false, allow_inconclusive_ = false;
+  bool engine_ = false, strict_ = false, allow_inconclusive_ = false;
   Json report_;
 };
 

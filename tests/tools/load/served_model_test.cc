@@ -93,7 +93,72 @@ TEST(ServedModel, VariantsOfARouteAreToldApart) {
   EXPECT_EQ(route["experiment"]["verdict"], "open");
   EXPECT_EQ(route["experiment"]["trials"][0]["count"], route["variants"][0]["sent"]);
   EXPECT_EQ(j["ends"]["succeeded"], r.issued) << "of both models";
+  const Json& cells = j["matrix"]["cells"];
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[0]["variant"], "a");
+  EXPECT_EQ(cells[1]["ended"], route["variants"][1]["sent"]);
+  EXPECT_EQ(cells[1]["success_rate"], 1);
+  EXPECT_TRUE(cells[1]["correlation"]["bytes"].is_null()) << "all are alike";
+  EXPECT_TRUE(cells[1]["correlation"]["load"].is_object());
+  EXPECT_TRUE(j["matrix"]["device_share"].is_null()) << "one device";
   EXPECT_THAT(served->StatsTable(), ::testing::HasSubstr("route split"));
+}
+
+TEST(ServedModel, ModelsBesideEachOtherAreToldApart) {
+  ServedVariants models{.names = {"a", "b", "c"},
+                        .sources = {SourceOf(engine::kRowsModel), SourceOf(engine::kRowsModel),
+                                    SourceOf(engine::kRowsModel)},
+                        .mix = {{.share = 0.25, .inputs = {Filled(1)}},
+                                {.share = 0.7, .inputs = {Filled(2, 4)}, .batch = 4},
+                                {.share = 0.05, .inputs = {Filled(3)}}}};
+  models.sources[2].axes = {.proved = false, .reason = "it counts its rows"};
+  const auto served = *ServedModel::Make(
+      std::move(models), {}, 1, 2, {.engine = true, .max_batch = 8, .also = {"b", "c"}}, 1, {});
+  (void)*Drive(*served, {.duration_s = 0, .min_queries = 20});
+  ASSERT_TRUE(served->BeginMeasuring().ok());
+  const LoadResult r = *Drive(*served, {.concurrency = 32,
+                                        .samples_per_query = 4,
+                                        .duration_s = 0,
+                                        .min_queries = 1000,
+                                        .max_queries = 1000});
+  EXPECT_EQ(r.answered, 1000);
+  const Json j = served->StatsJson(), &models_json = j["models"];
+  ASSERT_EQ(models_json.size(), 3u);
+  int64_t submitted = 0, queries = 0;
+  for (const Json& m : models_json) {
+    EXPECT_EQ(m["ends"]["succeeded"], m["submitted"]);
+    EXPECT_EQ(m["phases_ms"]["total"]["count"], m["submitted"]);
+    EXPECT_GT(m["answered_per_s"], 0);
+    submitted += m["submitted"].get<int64_t>();
+    queries += m["submitted"].get<int64_t>() * m["batch"].get<int64_t>() / 4;
+  }
+  EXPECT_EQ(j["ends"]["succeeded"], submitted) << "counts beside are of all models";
+  EXPECT_EQ(queries, 1000) << "a query of four samples is one request of b, four of the others";
+  EXPECT_NEAR(models_json[1]["submitted"].get<double>() / 1000, 0.7, 0.06);
+  EXPECT_NEAR(models_json[0]["submitted"].get<double>() / 4000, 0.25, 0.06);
+  EXPECT_LT(models_json[0]["runs"], models_json[0]["submitted"]) << "requests of a share runs";
+  EXPECT_EQ(models_json[2]["runs"], models_json[2]["submitted"]) << "those of c may not";
+  EXPECT_EQ(models_json[2]["unbatchable"], "it counts its rows");
+  EXPECT_TRUE(models_json[0]["unbatchable"].is_null());
+  EXPECT_THAT(served->StatsTable(), ::testing::HasSubstr("not batched: it counts its rows"));
+}
+
+TEST(ServedModel, SharesOfModelsAreRead) {
+  const auto refused = [](const ServeOptions& o) { return o.ModelShares().status().message(); };
+  EXPECT_THAT(refused({.also = {"b"}}), ::testing::HasSubstr("goes with --engine"));
+  EXPECT_THAT(refused({.engine = true, .shares = {"1"}}), ::testing::HasSubstr("--also"));
+  EXPECT_THAT(refused({.engine = true, .route = "r", .also = {"b"}}), ::testing::HasSubstr("both"));
+  EXPECT_THAT(refused({.engine = true, .pad_to = {"4"}, .also = {"b"}}),
+              ::testing::HasSubstr("--pad-to"));
+  for (const std::vector<std::string>& shares :
+       {std::vector<std::string>{"1"}, {"1", "2", "3"}, {"1", "0"}, {"1", "inf"}, {"1", "x"}})
+    EXPECT_THAT(refused({.engine = true, .also = {"b"}, .shares = shares}),
+                ::testing::HasSubstr("--shares"));
+  EXPECT_EQ(*(ServeOptions{.engine = true, .also = {"b"}, .shares = {"3", "1"}}.ModelShares()),
+            (std::vector<double>{0.75, 0.25}));
+  EXPECT_EQ(*(ServeOptions{.engine = true, .also = {"b"}}.ModelShares()),
+            (std::vector<double>{0.5, 0.5}));
+  EXPECT_TRUE(ServeOptions{.engine = true}.ModelShares()->empty());
 }
 
 TEST(ServedModel, WhatIsAbandonedIsNotHeardOfAgain) {

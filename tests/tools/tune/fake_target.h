@@ -56,6 +56,7 @@ class FakeTarget : public TuneTarget {
     engine_->now_ms = now_ms_;
     if (at_time) engine_->at_time = at_time;
     OpenedSetting out{.engine = engine_.get(), .batch = std::max<int64_t>(1, s.batch)};
+    if (s.max_batch > 0) out.in_flight = static_cast<int>(s.lanes * s.max_batch);
     if (const auto it = sqnr_db.find(s.precision); it != sqnr_db.end()) out.sqnr_db = it->second;
     return out;
   }

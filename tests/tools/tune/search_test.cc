@@ -214,6 +214,37 @@ TEST(Tune, AnOpenLoopCountsWaiting) {
   EXPECT_THAT(none->candidates[0].reason, HasSubstr("1000 come"));
 }
 
+/// Lanes that run one query after the other: with eight in flight for each, a query waits for the
+/// others in the closed loop, and for nobody at a rate.
+TEST(Tune, BehindTheEngineQueriesAreInFlightForEachRow) {
+  World w;
+  for (int64_t rows : {8, 32, 1})
+    w.settings.push_back(
+        {.precision = "as-is", .threads = 1, .batch = 0, .lanes = 2, .max_batch = rows});
+  w.truths = {{.median_ms = 2}, {.median_ms = 2}, {.median_ms = 4}};
+  EXPECT_EQ(w.settings[0].Name(), "precision:as-is/threads:1/max-batch:8/lanes:2");
+  FakeTarget target = w.Target(1);
+  const auto closed = Tune(w.settings, target, P99(10));
+  ASSERT_TRUE(closed.ok());
+  EXPECT_EQ(closed->chosen, 2u);
+  EXPECT_NEAR(closed->candidates[0].closed.latency().Quantile(0.5), 16, 1);
+  EXPECT_EQ(closed->candidates[0].fate, Fate::kMisses);
+  EXPECT_THAT(closed->candidates[1].reason, HasSubstr("batch 8 misses already"));
+  EXPECT_EQ(closed->candidates[1].closed.queries(), 0);
+  // 64 in flight take 64 ms, and yet each of 50 in a second meets 3 ms. The other takes 4.
+  TuneOptions options = P99(3.5);
+  options.rate = 50;
+  FakeTarget at_rate = w.Target(1);
+  const auto open = Tune(w.settings, at_rate, options);
+  ASSERT_TRUE(open.ok());
+  ASSERT_TRUE(open->chosen);
+  EXPECT_LT(*open->chosen, 2u);
+  EXPECT_GT(open->candidates[1].closed.latency().Quantile(0.5), 60);
+  EXPECT_NE(open->candidates[1].fate, Fate::kMisses);
+  EXPECT_EQ(open->candidates[2].fate, Fate::kMisses);
+  EXPECT_EQ(open->candidates[1].gather_ms, 0) << "the engine gathers, and is measured doing it";
+}
+
 TEST(Tune, AStopLeavesWhatThereIs) {
   const World w = Small();
   FakeTarget target = w.Target(1);

@@ -103,6 +103,14 @@ TEST(TuneSettings, AreTheGridTimesLanes) {
   ASSERT_TRUE(lanes.ok());
   EXPECT_EQ(lanes->size(), 2u * (3 + 2));  // four threads: 0 and 1 lanes are the same
   EXPECT_FALSE(SettingsOf(grid, {"-1"}, 4).ok());
+  const auto engine = SettingsOf(grid, {"1"}, 4, {}, /*engine=*/true);
+  ASSERT_EQ(engine->size(), SettingsOf(grid, {"1"}, 4)->size());
+  EXPECT_EQ(engine->at(0).batch, 0);
+  EXPECT_EQ(engine->at(0).max_batch, SettingsOf(grid, {"1"}, 4)->at(0).batch);
+  GridOptions large = grid;
+  large.batch = {"4097"};
+  EXPECT_TRUE(SettingsOf(large, {}, 4).ok());
+  EXPECT_FALSE(SettingsOf(large, {}, 4, {}, /*engine=*/true).ok());
   EXPECT_FALSE(SettingsOf(grid, {"x"}, 4).ok());
   grid.batch = {"0"};
   EXPECT_FALSE(SettingsOf(grid, {}, 4).ok());

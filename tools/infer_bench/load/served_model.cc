@@ -1,5 +1,6 @@
 #include "tools/infer_bench/load/served_model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -38,6 +39,13 @@ void ServeOptions::Declare(Options& o) {
           "Of the engine: a router policy in TOML or JSON, which names variants of the model "
           "(docs/engine.md)",
           PathUse::kRead);
+  o.Values("--also", &also,
+           "Of the engine: further models beside the first, with inputs of their own: each query "
+           "goes to one of them",
+           PathUse::kRead);
+  o.Values("--shares", &shares,
+           "Of --also: shares of queries, the first model's in front, drawn from --seed: 3,1. "
+           "Default: alike");
   o.Value("--keys", &keys, "Of a route: queries have so many keys, drawn from --seed; 0: none");
   o.Value("--deadline", &deadline_ms,
           "Of the engine: ms after which a query times out, which then counts as its answer");
@@ -91,6 +99,30 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
   return shares;
 }
 
+Result<std::vector<double>> ServeOptions::ModelShares() const {
+  if (also.empty() && !shares.empty()) return InvalidArgument("--shares goes with --also");
+  if (also.empty()) return std::vector<double>();
+  if (!engine) return InvalidArgument("--also goes with --engine");
+  if (!route.empty()) return InvalidArgument("--also or --route, not both");
+  if (!pad_to.empty()) return InvalidArgument("--pad-to names an extent of one model: no --also");
+  const size_t models = also.size() + 1;
+  if (shares.empty()) return std::vector<double>(models, 1.0 / static_cast<double>(models));
+  std::vector<double> out;
+  double sum = 0;
+  for (const std::string& text : shares) {
+    const auto share = ParseDouble(text);
+    if (!share || !(*share > 0))
+      return InvalidArgument(Cat("--shares: '", text, "' is not above 0"));
+    out.push_back(*share);
+    sum += *share;
+  }
+  if (out.size() != models || !std::isfinite(sum))
+    return InvalidArgument(Cat("--shares takes ", models,
+                               " shares, one for the first model and each of --also, as 3,1"));
+  for (double& share : out) share /= sum;
+  return out;
+}
+
 Result<engine::Buckets> ServeOptions::Buckets() const {
   engine::Buckets buckets{.symbol = pad_axis};
   for (const std::string& text : pad_to) {
@@ -106,10 +138,14 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
                                                        std::vector<Datum> inputs, int64_t batch,
                                                        int instances, const ServeOptions& options,
                                                        uint64_t seed, const std::stop_token& stop) {
+  for (const MixedModel& m : variants.mix) batch = std::min(batch, m.batch);
   if (batch <= 0) return InvalidArgument("a batch of 0 has no samples to answer");
   INFER_ASSIGN(const auto shares, options.Shares());
+  const bool any_shares_runs =
+      std::any_of(variants.sources.begin(), variants.sources.end(),
+                  [](const engine::ModelSource& source) { return source.axes.proved; });
   for (const engine::ModelSource& source : variants.sources)
-    if (options.max_batch > 1 && !source.axes.proved)
+    if (options.max_batch > 1 && !source.axes.proved && (variants.mix.empty() || !any_shares_runs))
       return InvalidArgument(Cat("--max-batch ", options.max_batch,
                                  ": requests may not share a run (--set, --shape and --batch fix "
                                  "extents): ",
@@ -138,10 +174,12 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
 ServedModel::~ServedModel() { on_stop_.reset(); }
 
 std::string ServedModel::ModelName(const std::string& name, size_t variant) const {
-  return variants_.route ? Cat(name, "/", variants_.names[variant]) : name;
+  return variants_.names.size() > 1 || variants_.route ? Cat(name, "/", variants_.names[variant])
+                                                       : name;
 }
 
-engine::BatchRules ServedModel::Rules() const {
+engine::BatchRules ServedModel::Rules(size_t model) const {
+  if (!variants_.mix.empty() && !variants_.sources[model].axes.proved) return {};
   return {.max_rows = options_.max_batch,
           .max_delay_ns = static_cast<int64_t>(std::min(options_.batch_delay_ms * kNsPerMs, 9e18)),
           .adapts = options_.adapt_batch};
@@ -154,9 +192,9 @@ Status ServedModel::Load(const std::string& name) {
                       {.instances = instances_,
                        // An open loop queues without a limit.
                        .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
-                       .batch = Rules(),
+                       .batch = Rules(i),
                        .buckets = buckets_,
-                       .warm_inputs = inputs_}));
+                       .warm_inputs = InputsOf(i)}));
   if (variants_.route) {
     engine::RoutePolicy policy = *variants_.route;
     for (size_t i = 0; i < policy.variants.size(); ++i)
@@ -195,9 +233,29 @@ Priority ServedModel::Draw() {
   return by_priority_.back().share > 0 ? Priority::kLow : Priority::kNormal;
 }
 
-engine::Request ServedModel::NextRequest(int64_t query) {
-  engine::Request r{
-      .model = name_, .inputs = inputs_, .priority = Draw(), .stop = cancel_.get_token()};
+size_t ServedModel::DrawModel() {
+  if (variants_.mix.empty()) return 0;
+  double at = random_.Uniform();
+  for (size_t i = 0; i + 1 < variants_.mix.size(); ++i) {
+    if (at < variants_.mix[i].share) return i;
+    at -= variants_.mix[i].share;
+  }
+  return variants_.mix.size() - 1;
+}
+
+const std::vector<Datum>& ServedModel::InputsOf(size_t model) const {
+  return variants_.mix.empty() ? inputs_ : variants_.mix[model].inputs;
+}
+
+int64_t ServedModel::BatchOf(size_t model) const {
+  return variants_.mix.empty() ? batch_ : variants_.mix[model].batch;
+}
+
+engine::Request ServedModel::NextRequest(int64_t query, size_t model) {
+  engine::Request r{.model = variants_.mix.empty() ? name_ : ModelName(name_, model),
+                    .inputs = InputsOf(model),
+                    .priority = Draw(),
+                    .stop = cancel_.get_token()};
   if (options_.deadline_ms > 0)
     r.timeout_ns = static_cast<int64_t>(std::min(options_.deadline_ms * kNsPerMs, 9e18));
   if (options_.keys > 0)
@@ -219,9 +277,12 @@ engine::Request ServedModel::NextRequest(int64_t query) {
 ServedModel::Requests ServedModel::Begin(int64_t id, int64_t samples) {
   Requests begun{.query = std::make_shared<Query>()};
   begun.query->done.id = id;
-  begun.query->open = (samples + batch_ - 1) / batch_;
+  begun.query->model = DrawModel();
+  const int64_t batch = BatchOf(begun.query->model);
+  begun.query->open = (samples + batch - 1) / batch;
   open_ += begun.query->open;
-  for (int64_t i = 0; i < begun.query->open; ++i) begun.requests.push_back(NextRequest(id));
+  for (int64_t i = 0; i < begun.query->open; ++i)
+    begun.requests.push_back(NextRequest(id, begun.query->model));
   if (!options_.save_arrivals.empty() && measuring_) Record(begun.requests[0]);
   return begun;
 }
@@ -262,6 +323,7 @@ void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms
   if (o.end == State::kSucceeded)
     by_priority_[static_cast<size_t>(priority)].total_ns.Record(o.phases.total_ns);
   std::unique_lock lock(mutex_);
+  last_end_ns_ = std::max(last_end_ns_, static_cast<int64_t>(finished_ms * kNsPerMs));
   Done& done = query->done;
   const double started_ms =
       submitted_ms + static_cast<double>(o.phases.queue_ns + o.phases.batch_ns) / kNsPerMs;

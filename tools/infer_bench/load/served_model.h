@@ -27,6 +27,8 @@ struct ServeOptions {
   std::string pad_axis = {};                 ///< the extent that is padded; "": the first proved
   std::vector<std::string> priorities = {};  ///< shares of high, normal, low; empty: all normal
   std::string route = {};                    ///< file of a policy; "": one model
+  std::vector<std::string> also = {};        ///< files of further models, beside the first
+  std::vector<std::string> shares = {};      ///< of queries, by model; empty: alike
   int64_t keys = 0;                          ///< that requests have, drawn evenly; 0: none
   double deadline_ms = 0;                    ///< of a request; 0: none
   std::string placement = "anywhere";        ///< of instances: "nodes", "cores"
@@ -39,20 +41,31 @@ struct ServeOptions {
   /// InvalidArgument: settings that contradict each other.
   Result<std::array<double, engine::kPriorities>> Shares() const;
   Result<engine::Buckets> Buckets() const;
+  /// Of queries, the first model's in front; they sum to 1. Empty: there is one model.
+  Result<std::vector<double>> ModelShares() const;
 };
 
-/// The one model of an engine, or the variants of its route.
+/// One of several models that have nothing to do with each other.
+struct MixedModel {
+  double share = 1;  ///< of the queries
+  std::vector<Datum> inputs = {};
+  int64_t batch = 1;  ///< samples of a request
+};
+
+/// The one model of an engine, the variants of its route, or several models beside each other.
 struct ServedVariants {
   std::vector<std::string> names = {};
   std::vector<engine::ModelSource> sources = {};  ///< as `names`
   std::optional<engine::RoutePolicy> route = {};  ///< of models with these names
+  std::vector<MixedModel> mix = {};  ///< as `names`, where they are models beside each other
 };
 
 class ServedModel : public Engine {
  public:
   /// Every instance has run once when this returns. A request has `batch` samples; a query of more
   /// is several requests. `stop` cancels them. With planned faults a query that fails or is
-  /// rejected counts as answered.
+  /// rejected counts as answered. Of a mix, `inputs` and `batch` are those of its models, each
+  /// query goes to one of them, and one whose requests may not share runs has runs of one.
   static Result<std::unique_ptr<ServedModel>> Make(ServedVariants variants,
                                                    std::vector<Datum> inputs, int64_t batch,
                                                    int instances, const ServeOptions& options,
@@ -78,6 +91,7 @@ class ServedModel : public Engine {
  private:
   struct Query {
     int64_t open = 0;  // requests that have not ended
+    size_t model = 0;  // of a mix
     Done done;
   };
   /// What was unusual of one variant.
@@ -101,7 +115,10 @@ class ServedModel : public Engine {
   Status Load(const std::string& name);
   std::string ModelName(const std::string& name, size_t variant) const;
   engine::Priority Draw();
-  engine::Request NextRequest(int64_t query);
+  size_t DrawModel();
+  const std::vector<Datum>& InputsOf(size_t model) const;
+  int64_t BatchOf(size_t model) const;
+  engine::Request NextRequest(int64_t query, size_t model);
   void Record(const engine::Request& request);
   /// The requests of a query, counted as open. `mutex_` is held.
   struct Requests {
@@ -114,8 +131,13 @@ class ServedModel : public Engine {
              engine::Outcome outcome);
   void Watch();
   engine::ModelStats Stats() const;
+  std::vector<engine::MatrixCell> Matrix() const;
   std::optional<engine::RouteStats> StatsOfRoute() const;
-  engine::BatchRules Rules() const;
+  engine::BatchRules Rules(size_t model) const;
+  double AnsweredPerS(const engine::ModelStats& s) const;
+  std::vector<engine::ModelStats> StatsOfMix() const;
+  Json MixJson() const;
+  std::string MixTable() const;
   /// Of each variant, and of the route in the first one's place.
   std::vector<AdvisedModel> Advise() const;
 
@@ -145,6 +167,7 @@ class ServedModel : public Engine {
   NextFn next_;  // of a closed loop whose answers are followed
   int64_t next_samples_ = 0;
   int64_t open_ = 0;                        // requests that have not ended
+  int64_t last_end_ns_ = 0;                 // when the last request ended
   std::unique_ptr<engine::Engine> engine_;  // last: its callbacks use all the others
 };
 

@@ -1,4 +1,5 @@
 /// The report of a model behind the engine: counts, phases, advice.
+#include <algorithm>
 #include <numeric>
 
 #include "lib/support/file.h"
@@ -6,6 +7,7 @@
 #include "lib/support/strings.h"
 #include "tools/infer_bench/load/fault_text.h"
 #include "tools/infer_bench/load/latencies.h"
+#include "tools/infer_bench/load/matrix_report.h"
 #include "tools/infer_bench/load/request_trace.h"
 #include "tools/infer_bench/load/route_report.h"
 #include "tools/infer_bench/load/served_model.h"
@@ -89,7 +91,6 @@ std::vector<AdvisedModel> ServedModel::Advise() const {
   engine::Observed o{.seconds = static_cast<double>(clock_->NowNs() - began_ns_) / 1e9,
                      .instances = instances_,
                      .most_instances = options_.most_instances,
-                     .batch = Rules(),
                      .queue = {.max_requests = engine::kNever},
                      .has_buckets = !buckets_.extents.empty()};
   if (options_.deadline_ms > 0)
@@ -99,6 +100,7 @@ std::vector<AdvisedModel> ServedModel::Advise() const {
     for (size_t i = 0; i < variants_.names.size(); ++i) {
       if (s.model != ModelName(name_, i)) continue;
       o.stats = std::move(s);
+      o.batch = Rules(i);
       o.batchable = variants_.sources[i].axes.proved;
       models.push_back({variants_.names[i], engine::Recommend(o)});
       break;
@@ -138,6 +140,81 @@ Status ServedModel::WriteFiles(Context& context) const {
                              RequestTrace(variants_.names[0], log_->Spans(), began_ns_));
 }
 
+std::vector<engine::MatrixCell> ServedModel::Matrix() const {
+  std::vector<engine::ModelStats> models;
+  for (engine::ModelStats& s : engine_->Stats())
+    for (size_t i = 0; i < variants_.names.size(); ++i)
+      if (s.model == ModelName(name_, i)) {
+        models.push_back(std::move(s));
+        models.back().model = variants_.names[i];
+        break;
+      }
+  return engine::DeviceMatrix(models);
+}
+
+double ServedModel::AnsweredPerS(const engine::ModelStats& s) const {
+  const double seconds = static_cast<double>(last_end_ns_ - began_ns_) / 1e9;
+  return seconds > 0 ? static_cast<double>(s.ends[engine::EndIndex(State::kSucceeded)]) / seconds
+                     : 0;
+}
+
+/// Of models beside each other, in their order; empty: there is one, or a route.
+std::vector<engine::ModelStats> ServedModel::StatsOfMix() const {
+  std::vector<engine::ModelStats> of_mix(variants_.mix.size());
+  if (of_mix.empty()) return of_mix;
+  for (engine::ModelStats& s : engine_->Stats())
+    for (size_t i = 0; i < of_mix.size(); ++i)
+      if (s.model == ModelName(name_, i)) {
+        of_mix[i] = std::move(s);
+        break;
+      }
+  return of_mix;
+}
+
+Json ServedModel::MixJson() const {
+  Json models = Json::array();
+  const std::vector<engine::ModelStats> all = StatsOfMix();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const engine::ModelStats* s = &all[i];
+    Json phases = Json::object(), rows = Json::array();
+    for (size_t p = 0; p < engine::kPhases; ++p)
+      phases[std::string(Name(static_cast<engine::Phase>(p)))] =
+          TimesJson(Succeeded(s->times.total, p));
+    for (const auto& [n, runs] : s->batch_rows) rows.push_back({{"rows", n}, {"runs", runs}});
+    models.push_back({{"path", variants_.names[i]},
+                      {"share", variants_.mix[i].share},
+                      {"batch", variants_.mix[i].batch},
+                      {"submitted", s->submitted},
+                      {"answered_per_s", AnsweredPerS(*s)},
+                      {"ends", EndsJson(s->ends)},
+                      {"phases_ms", std::move(phases)},
+                      {"runs", s->runs},
+                      {"fired", CountsJson<engine::Fired>(s->fired)},
+                      {"single", CountsJson<engine::Single>(s->single)},
+                      {"batch_rows", std::move(rows)},
+                      {"unbatchable", s->unbatchable.empty() ? Json() : Json(s->unbatchable)}});
+  }
+  return models;
+}
+
+std::string ServedModel::MixTable() const {
+  if (variants_.mix.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {TimesHeads("total ms of a model")};
+  std::string more;
+  const std::vector<engine::ModelStats> all = StatsOfMix();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const engine::ModelStats& s = all[i];
+    rows.push_back(TimesRow(variants_.names[i], Succeeded(s.times.total, engine::kPhases - 1)));
+    more += Cat(variants_.names[i], ": ", s.submitted, " requests (share ",
+                Rounded(100 * variants_.mix[i].share, 3), " %), answered ",
+                Rounded(AnsweredPerS(s), 4), " per s in ", s.runs, " runs");
+    if (options_.max_batch > 1 && !s.unbatchable.empty())
+      more += Cat("; not batched: ", s.unbatchable);
+    more += "\n";
+  }
+  return TextTable(rows) + more;
+}
+
 Json ServedModel::StatsJson() const {
   const engine::ModelStats s = Stats();
   Json j = {{"instances", instances_},
@@ -155,6 +232,8 @@ Json ServedModel::StatsJson() const {
             {"fired", CountsJson<engine::Fired>(s.fired)},
             {"single", CountsJson<engine::Single>(s.single)}};
   j["ends"] = EndsJson(s.ends);
+  j["models"] = MixJson();
+  j["matrix"] = MatrixJson(Matrix());
   j["batch_rows"] = Json::array();
   for (const auto& [rows, runs] : s.batch_rows)
     j["batch_rows"].push_back({{"rows", rows}, {"runs", runs}});
@@ -212,14 +291,14 @@ std::string ServedModel::StatsTable() const {
                s.padded_from, " -> ", s.padded_to, "\n");
   for (const Seen& a : seen_)
     out += Cat("anomaly at ", Fixed(a.at_s, 0), " s",
-               variants_.route ? Cat(" of ", variants_.names[a.variant]) : "", ": ",
+               variants_.names.size() > 1 ? Cat(" of ", variants_.names[a.variant]) : "", ": ",
                Name(a.anomaly.figure), " ", Rounded(Shown(a.anomaly, a.anomaly.value), 3),
                ", usual ", Rounded(Shown(a.anomaly, a.anomaly.usual), 3),
                a.anomaly.figure == engine::Figure::kErrors ? " of requests" : " ms", " (",
                Name(a.anomaly.by), ")\n");
   if (faults_) out += Cat("ends: ", EndsText(s.ends), "\n", FaultsText(faults_->Counts()));
   if (const auto route = StatsOfRoute()) out += RouteTable(*route, variants_.names);
-  return out + RecommendationsText(Advise());
+  return out + MixTable() + MatrixTable(Matrix()) + RecommendationsText(Advise());
 }
 
 }  // namespace infer::bench

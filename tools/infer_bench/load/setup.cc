@@ -69,6 +69,36 @@ Result<ServedVariants> OpenVariants(Context& context, const LoadSetup& setup,
   return out;
 }
 
+/// The model of the command line and those of --also. What --set, --shape, --input and --fill say
+/// is of the first alone.
+Result<ServedVariants> OpenMix(Context& context, const LoadSetup& setup, const Session& main,
+                               engine::ModelSource source, const std::vector<double>& shares) {
+  ServedVariants out{.names = {main.path}, .sources = {std::move(source)}};
+  out.mix.push_back({.share = shares[0], .inputs = main.inputs.values, .batch = main.batch});
+  for (size_t i = 0; i < setup.serve.also.size(); ++i) {
+    const std::string& path = setup.serve.also[i];
+    SessionOptions options = setup.session;
+    options.model.set.clear();
+    options.model.shape.clear();
+    options.inputs.input.clear();
+    options.inputs.fill.clear();
+    engine::ModelSource of_file;
+    options.observe = [&](const Graph& g) { engine::ProveAxes(g, of_file); };
+    INFER_ASSIGN(Session session, OpenSession(context, path, options));
+    of_file.program = session.program;
+    of_file.device = options.device.device;
+    std::string name = path;
+    for (int n = 2; std::find(out.names.begin(), out.names.end(), name) != out.names.end(); ++n)
+      name = Cat(path, " #", n);
+    out.names.push_back(std::move(name));
+    out.sources.push_back(std::move(of_file));
+    out.mix.push_back({.share = shares[i + 1],
+                       .inputs = std::move(session.inputs.values),
+                       .batch = session.batch});
+  }
+  return out;
+}
+
 }  // namespace
 
 void LoadSetup::Declare(Options& o) {
@@ -102,6 +132,7 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   // Its places are those of one team; the lanes' teams would share them.
   if (setup.session.device.pin && lanes > 1) return InvalidArgument("--pin: with --lanes 1 only");
   INFER_TRY(setup.serve.Shares().status());
+  INFER_ASSIGN(const std::vector<double> shares, setup.serve.ModelShares());
   std::optional<RouteFile> route;
   if (!setup.serve.route.empty()) {
     INFER_ASSIGN(route, ReadRouteFile(setup.serve.route, setup.session.device.device));
@@ -117,6 +148,9 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   if (route) {
     const engine::ModelSource main = served_variants.sources[0];
     INFER_ASSIGN(served_variants, OpenVariants(context, setup, path, *std::move(route), main));
+  } else if (!shares.empty()) {
+    engine::ModelSource main = std::move(served_variants.sources[0]);
+    INFER_ASSIGN(served_variants, OpenMix(context, setup, t.session, std::move(main), shares));
   }
   t.lane_budget = LaneBudgetFor(t.threads, lanes);
   SetLaneBudget(t.lane_budget);

@@ -15,6 +15,9 @@ namespace {
 
 /// Of the machine's memory, for programs that may be asked for again.
 constexpr int64_t kMemoryShare = 4;
+/// Before an engine is measured: times as many queries as are in flight, and seconds at most.
+constexpr int64_t kWarmingRounds = 8;
+constexpr double kMostWarmingS = 0.5;
 
 /// fp32 is the file with other rounding only.
 bool MayChangeOutputs(const TuneSetting& s) {
@@ -77,10 +80,15 @@ Result<ModelTarget::Compiled> ModelTarget::Compile(const TuneSetting& setting) {
   options.precision = setting.precision;
   options.batch = setting.batch;
   options.device.threads = setting.threads;
+  engine::ModelSource source;
+  if (setting.max_batch > 0)
+    options.observe = [&](const Graph& g) { engine::ProveAxes(g, source); };
   INFER_ASSIGN(Session s, OpenQuietly(setting.variant, options));
+  source.program = s.program;
+  source.device = options.device.device;
   const MemoryInfo memory = s.run->memory();
   Compiled c{.key = {setting.variant, setting.precision, setting.batch, setting.threads},
-             .program = s.program,
+             .source = std::move(source),
              .inputs = s.inputs.values,
              .batch = s.batch,
              .bytes = memory.weight_bytes + memory.arena_bytes + BytesOf(s.inputs.values),
@@ -131,9 +139,32 @@ Result<OpenedSetting> ModelTarget::Open(const TuneSetting& setting) {
   INFER_TRY(Make(setting));
   const Compiled& c = kept_.front();
   SetLaneBudget(LaneBudgetFor(setting.threads, setting.lanes));
-  INFER_ASSIGN(engine_,
-               ModelEngine::Make(c.program, c.inputs, c.batch, setting.lanes, context_.stop()));
+  return setting.max_batch > 0 ? OpenServed(c, setting) : OpenBare(c, setting);
+}
+
+Result<OpenedSetting> ModelTarget::OpenBare(const Compiled& c, const TuneSetting& setting) {
+  INFER_ASSIGN(engine_, ModelEngine::Make(c.source.program, c.inputs, c.batch, setting.lanes,
+                                          context_.stop()));
   return OpenedSetting{.engine = engine_.get(), .batch = c.batch, .sqnr_db = c.sqnr_db};
+}
+
+/// In the closed loop as many queries are in flight as full runs on all instances have rows.
+Result<OpenedSetting> ModelTarget::OpenServed(const Compiled& c, const TuneSetting& setting) {
+  INFER_ASSIGN(engine_,
+               ServedModel::Make({.names = {path_}, .sources = {c.source}}, c.inputs, c.batch,
+                                 setting.lanes, {.engine = true, .max_batch = setting.max_batch},
+                                 session_.inputs.seed, context_.stop()));
+  const auto in_flight = static_cast<int>(setting.lanes * setting.max_batch);
+  // The first run of each number of rows plans its shape.
+  INFER_TRY(Drive(*engine_, {.concurrency = in_flight,
+                             .duration_s = 0,
+                             .min_queries = kWarmingRounds * in_flight,
+                             .max_duration_s = kMostWarmingS,
+                             .keep = 0,
+                             .stop = context_.stop()})
+                .status());
+  return OpenedSetting{
+      .engine = engine_.get(), .batch = c.batch, .in_flight = in_flight, .sqnr_db = c.sqnr_db};
 }
 
 }  // namespace infer::bench

@@ -7,6 +7,7 @@
 
 #include "tools/bench/session.h"
 #include "tools/infer_bench/load/model_engine.h"
+#include "tools/infer_bench/load/served_model.h"
 #include "tools/infer_bench/tune/search.h"
 
 namespace infer::bench {
@@ -25,7 +26,7 @@ class ModelTarget : public TuneTarget {
  private:
   struct Compiled {
     std::tuple<std::string, std::string, int64_t, int> key;  // variant, precision, batch, threads
-    std::shared_ptr<const Program> program;
+    engine::ModelSource source;
     std::vector<Datum> inputs;
     int64_t batch = 1;
     int64_t bytes = 0;  // of weights, activations and inputs
@@ -36,6 +37,8 @@ class ModelTarget : public TuneTarget {
   Result<double> SqnrOf(Session& s, int64_t batch);
   Status Make(const TuneSetting& setting);
   void Forget();
+  Result<OpenedSetting> OpenBare(const Compiled& c, const TuneSetting& setting);
+  Result<OpenedSetting> OpenServed(const Compiled& c, const TuneSetting& setting);
 
   Context& context_;
   std::string path_;
@@ -45,7 +48,7 @@ class ModelTarget : public TuneTarget {
   std::map<std::tuple<std::string, std::string, int64_t>, Status> failures_;
   std::map<std::pair<std::string, std::string>, double> sqnr_db_;  // of variant and precision
   std::map<int64_t, std::vector<Datum>> golden_;                   // outputs by batch
-  std::unique_ptr<ModelEngine> engine_;
+  std::unique_ptr<Engine> engine_;
   Json model_;
   ModelInputs inputs_;
 };

@@ -44,7 +44,8 @@ std::vector<Chain> ChainsOf(Trials& t) {
   }
   for (Chain& c : chains)
     std::stable_sort(c.items.begin(), c.items.end(), [&](size_t a, size_t b) {
-      return t.at(a).setting.batch < t.at(b).setting.batch;
+      const TuneSetting &one = t.at(a).setting, &other = t.at(b).setting;
+      return std::tie(one.batch, one.max_batch) < std::tie(other.batch, other.max_batch);
     });
   return chains;
 }
@@ -57,7 +58,8 @@ int64_t ScreeningQueries(const Slo& slo) {
 }
 
 /// What a closed loop says of an open one: it cannot answer more than that, and other lanes slow a
-/// query at most as many times as there are lanes.
+/// query at most as many times as there are lanes. Behind the engine a query that comes alone has a
+/// run of its own, of which the full runs of the closed loop say nothing.
 bool JudgeScreened(Trials& t, TuneCandidate& c) {
   if (!t.open_loop()) return t.JudgeBy(c, c.closed, t.options().slo);
   if (c.samples_per_s() < kCapacityShare * t.options().rate) {
@@ -66,6 +68,7 @@ bool JudgeScreened(Trials& t, TuneCandidate& c) {
                    Rounded(t.options().rate, 4), " come");
     return true;
   }
+  if (c.setting.max_batch > 0) return false;
   Slo slo = t.options().slo;
   for (SloLimit& limit : slo)
     limit.ms = c.gather_ms + std::max(0.0, limit.ms - c.gather_ms) * c.setting.lanes;
@@ -103,7 +106,8 @@ Status ScreenNext(Trials& t, Chain& chain) {
     TuneCandidate& larger = t.at(chain.items[chain.next]);
     if (larger.fate != Fate::kOpen) continue;
     larger.fate = Fate::kMisses;
-    larger.reason = Cat("not measured: batch ", c.batch, " misses already");
+    larger.reason = Cat("not measured: batch ",
+                        c.setting.max_batch > 0 ? c.setting.max_batch : c.batch, " misses already");
   }
   return {};
 }

@@ -4,7 +4,7 @@
 ///
 ///  1. Screening, up to 40 % of the budget: some queries of each setting, closed loop. Batches of
 ///     otherwise equal settings in ascending order: where one misses the SLO beyond doubt, larger
-///     ones do, too.
+///     ones do, too. Of the engine, the rows that a run may have stand for the batch.
 ///  2. Successive halving (Jamieson & Talwalkar 2016): of the eight best four, of these two go on,
 ///     each round measuring longer. Best: the most samples per second, less where the SLO looks
 ///     missed.
@@ -26,13 +26,16 @@ struct TuneSetting {
   int threads = 1;
   int64_t batch = 0;  ///< 0: as the model has it
   int lanes = 1;
+  int64_t max_batch = 0;  ///< rows that a run of the engine may have; 0: lanes without the engine
   /// "precision:fp16/threads:1/batch:4/lanes:2"; of a variant "variant:FILE/threads:1/...".
+  /// Of the engine "precision:fp16/threads:1/max-batch:8/lanes:2".
   std::string Name() const;
 };
 
 struct OpenedSetting {
   Engine* engine = nullptr;       ///< until the next Open; its lanes are warm
   int64_t batch = 1;              ///< samples of a query
+  int in_flight = 0;              ///< queries of the closed loop; 0: one for each lane
   std::optional<double> sqnr_db;  ///< of the outputs, where the precision may change them
 };
 
@@ -62,7 +65,7 @@ struct TuneCandidate {
   std::string reason;  ///< of the fate, for people
   std::optional<double> sqnr_db;
   double gather_ms = 0;  ///< open loop: until a batch is complete, part of every latency
-  Evidence closed;       ///< closed loop with a query in flight for each lane
+  Evidence closed;       ///< closed loop with a query in flight for each row of each lane
   Evidence open;         ///< open loop at the rate; nothing without one
   Evidence confirmed;    ///< the fresh measurement, by the loop that the SLO is about
   bool confirming = false;

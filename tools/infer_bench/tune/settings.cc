@@ -8,6 +8,7 @@ namespace infer::bench {
 namespace {
 
 constexpr int64_t kMostLanes = 1024;
+constexpr int64_t kMostRows = 4096;  // of a run of the engine: as many queries are in flight
 
 }  // namespace
 
@@ -20,7 +21,7 @@ std::vector<std::string> ThreadsUpTo(int cores) {
 
 Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
                                             const std::vector<std::string>& lanes, int cores,
-                                            const std::vector<VariantFile>& variants) {
+                                            const std::vector<VariantFile>& variants, bool engine) {
   std::vector<int> wanted;
   for (const std::string& text : lanes) {
     const auto n = ParseInt(text);
@@ -37,6 +38,8 @@ Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
     if (!file.path.empty()) of_file.precision.clear();
     INFER_ASSIGN(const std::vector<Cell> cells, Grid({file.path}, of_file));
     for (const Cell& cell : cells) {
+      if (engine && cell.batch > kMostRows)
+        return InvalidArgument(Cat("--batch ", cell.batch, ": with --engine at most ", kMostRows));
       std::vector<int> of_cell;
       for (int n : wanted) {
         const int count = n > 0 ? n : std::max(1, cores / cell.threads);
@@ -48,8 +51,9 @@ Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
                        .accuracy_loss = file.accuracy_loss,
                        .precision = cell.precision,
                        .threads = cell.threads,
-                       .batch = cell.batch,
-                       .lanes = n});
+                       .batch = engine ? 0 : cell.batch,
+                       .lanes = n,
+                       .max_batch = engine ? std::max<int64_t>(1, cell.batch) : 0});
     }
   }
   return out;

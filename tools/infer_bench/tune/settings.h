@@ -11,9 +11,11 @@ std::vector<std::string> ThreadsUpTo(int cores);
 
 /// Of the model in the grid's precisions, then of each variant as it is.
 /// `lanes`: numbers; 0 (and none given) is as many as have a core for each of their threads.
+/// `engine`: the grid's batches are rows that a run of the engine may have.
 /// InvalidArgument: a value that is no number of what it stands for.
 Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
                                             const std::vector<std::string>& lanes, int cores,
-                                            const std::vector<VariantFile>& variants = {});
+                                            const std::vector<VariantFile>& variants = {},
+                                            bool engine = false);
 
 }  // namespace infer::bench

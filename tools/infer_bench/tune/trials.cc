@@ -47,7 +47,7 @@ std::string WhyMissed(const TuneCandidate& c, const Evidence& e, const Slo& slo)
 std::string TuneSetting::Name() const {
   return Cat(variant.empty() ? Cat("precision:", precision) : Cat("variant:", variant),
              "/threads:", threads, batch > 0 ? Cat("/batch:", batch) : std::string(),
-             "/lanes:", lanes);
+             max_batch > 0 ? Cat("/max-batch:", max_batch) : std::string(), "/lanes:", lanes);
 }
 
 std::string_view Name(Fate f) {
@@ -110,12 +110,12 @@ Status Trials::Measure(size_t i, const TrialPlan& plan, Evidence TuneCandidate::
   TuneCandidate& c = at(i);
   INFER_ASSIGN(const OpenedSetting opened, Open(c));
   if (!opened.engine || c.fate == Fate::kInaccurate) return {};
-  const int lanes = opened.engine->lanes();
+  const int in_flight = opened.in_flight > 0 ? opened.in_flight : opened.engine->lanes();
   LoadOptions load;
   load.seed = options_.seed + static_cast<uint64_t>(++result_.measurements);
   load.samples_per_query = c.batch;
-  load.concurrency = lanes;
-  load.drain_s = options_.budget_s;  // a closed loop has one query per lane to wait for
+  load.concurrency = in_flight;
+  load.drain_s = options_.budget_s;  // a closed loop has few queries to wait for
   if (plan.open_loop) {
     load.arrivals = Arrivals::kPoisson;
     load.rate = options_.rate / static_cast<double>(c.batch);
@@ -128,7 +128,7 @@ Status Trials::Measure(size_t i, const TrialPlan& plan, Evidence TuneCandidate::
   load.max_queries = load.keep = kMostQueriesAtOnce;
   load.stop = options_.stop;
   INFER_ASSIGN(const LoadResult r, Drive(*opened.engine, load));
-  (c.*into).Add(r, c.batch, plan.open_loop ? 0 : lanes);
+  (c.*into).Add(r, c.batch, plan.open_loop ? 0 : in_flight);
   if (observe_) {
     result_.seconds = used_s();
     observe_(result_);

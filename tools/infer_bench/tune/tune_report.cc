@@ -35,6 +35,7 @@ Json CandidateJson(const TuneCandidate& c, const TuneOptions& o) {
                     : c.setting.batch > 0 ? Json(c.setting.batch)
                                           : Json()},
           {"lanes", c.setting.lanes},
+          {"max_batch", c.setting.max_batch > 0 ? Json(c.setting.max_batch) : Json()},
           {"fate", Name(c.fate)},
           {"reason", c.reason},
           {"accuracy_loss", c.setting.accuracy_loss ? Json(*c.setting.accuracy_loss) : Json()},
@@ -56,9 +57,10 @@ std::vector<std::string> Row(const TuneCandidate& c, const TuneOptions& o) {
   const bool any = e.queries() > 0;
   std::vector<std::string> row = {
       c.setting.variant.empty() ? c.setting.precision : c.setting.variant, Cat(c.setting.threads),
-      c.batch > 0           ? Cat(c.batch)
-      : c.setting.batch > 0 ? Cat(c.setting.batch)
-                            : "-",
+      c.setting.max_batch > 0 ? Cat(c.setting.max_batch)
+      : c.batch > 0           ? Cat(c.batch)
+      : c.setting.batch > 0   ? Cat(c.setting.batch)
+                              : "-",
       Cat(c.setting.lanes)};
   row.push_back(any ? Cat(e.queries()) : "-");
   row.push_back(any ? Rounded(e.latency().Quantile(0.5) + c.gather_ms, 4) : "-");
@@ -96,6 +98,10 @@ Json ToJson(const TuneResult& r, const TuneOptions& o) {
 std::string TuneTable(const TuneResult& r, const TuneOptions& o) {
   std::vector<std::vector<std::string>> rows = {
       {"precision", "threads", "batch", "lanes", "queries", "p50 ms"}};
+  if (!r.candidates.empty() && r.candidates[0].setting.max_batch > 0) {
+    rows[0][2] = "max batch";
+    rows[0][3] = "instances";
+  }
   for (const SloLimit& limit : o.slo) rows[0].push_back(Cat(limit.name, " <= ms"));
   for (const char* name : {"samples/s", "", ""}) rows[0].emplace_back(name);
   for (const TuneCandidate& c : r.candidates) rows.push_back(Row(c, o));

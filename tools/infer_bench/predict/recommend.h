@@ -1,0 +1,20 @@
+#pragma once
+/// Times of all settings that may be had, predicted, and what they speak for.
+#include "tools/bench/session.h"
+#include "tools/infer_bench/predict/advice.h"
+
+namespace infer::bench {
+
+struct PredictedGrid {
+  std::vector<std::string> paths;  ///< the model, and variants of it
+  std::vector<std::string> batches, precisions;
+  double within_ms = 0;  ///< of a run; 0: no limit
+};
+
+/// Now is the first path, batch and precision with the session's threads. Settings that a model
+/// does not take are listed with the reason. InvalidArgument: a batch that is no number above 0;
+/// the status of the first setting, where it cannot be had.
+Result<Json> RecommendByPrediction(Context& context, const PredictedGrid& grid,
+                                   const SessionOptions& session, const Profile& profile);
+
+}  // namespace infer::bench
