@@ -72,6 +72,28 @@ constexpr std::string_view kFewAfter[] = {
     "r = Add(c, c) y = Relu(r)",
 };
 
+/// One channel of one dimension, many results: no few at all, but in the same kernel.
+TEST(FewResults, OneLine) {
+  for (int64_t outputs : {17, 40, 100})
+    for (int64_t points : {70, 333, 4001})
+      for (std::string_view window :
+           {"10] ~1 c = Conv(x, w, b) {strides=[5]}", "3] ~1 c = Conv(x, w, b) {pads=[1,1]}",
+            "7] ~1 c = Conv(x, w, b) {strides=[3], dilations=[2], pads=[6,9]}",
+            "1] ~1 c = Conv(x, w, b)", "16] ~1 c = Conv(x, w, b) {auto_pad=\"SAME_LOWER\"}"}) {
+        const std::string text = Cat("graph g(x: f32[2,1,", points, "]) -> (y) { b = const f32[",
+                                     outputs, "] ~2 w = const f32[", outputs, ",1,", window);
+        const auto steps = CheckGraph(text + " y = Gelu(c) }", static_cast<uint64_t>(points));
+        ExpectFast(steps);
+        if (points > 3000) ExpectKernel(steps, "own:planes");
+        CheckGraph(text + " y = InstanceNormalization(c, b, b) }");
+      }
+  ExpectKernel(CheckGraph("graph g(x: f32[1,1,900]) -> (y) { w = const f32[40,1,4] ~1 c = Conv(x, w) "
+                          "{strides=[2]} r = const f32[40,449] ~3 s = Add(c, r) y = Relu(s) }"),
+               "own:planes");
+  CheckSameBits("graph g(x: f32[1,1,9000]) -> (y) { w = const f32[64,1,10] ~1 y = Conv(x, w) "
+                "{strides=[5]} }");
+}
+
 TEST(FewResults, Epilogues) {
   for (std::string_view after : kFewAfter) {
     CheckGraph(

@@ -278,6 +278,14 @@ TEST(Kernels, PoolingOfPlanes) {
       {"1,2,5,6,7", "kernel_shape=[2,3,3], strides=[1,2,1], pads=[0,1,1,1,1,0]"},
       {"1,5,3,70", "kernel_shape=[1,70]"},
       {"1,5,300", "kernel_shape=[100], strides=[90], pads=[3,5]"},
+      {"1,5,13,13", "kernel_shape=[13,13], pads=[6,6,6,6]"},
+      {"3,2,28,28", "kernel_shape=[3,3], dilations=[2,2], pads=[2,2,2,2]"},
+      {"1,2,15,45", "kernel_shape=[2,3], dilations=[4,5], strides=[2,2], pads=[1,2,0,2]"},
+      {"2,3,7,7", "kernel_shape=[7,7]"},
+      {"1,3,11,3", "kernel_shape=[2,2], strides=[2,2], ceil_mode=1"},
+      {"1,1,300,200", "kernel_shape=[5,5], pads=[2,2,2,2]"},
+      {"1,2,3,33", "kernel_shape=[1,7], strides=[1,5], pads=[0,2,0,6], ceil_mode=1"},
+      {"1,2,40,20,70", "kernel_shape=[3,2,2], strides=[2,2,2], pads=[1,0,0,1,0,0]"},
   };
   for (const auto& [shape, windows] : cases)
     for (std::string_view op : {"MaxPool", "AveragePool"}) {
@@ -287,10 +295,20 @@ TEST(Kernels, PoolingOfPlanes) {
       if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
       CheckSameBits(text);
     }
-  for (const auto& [shape, windows] : cases)
-    if (windows.find("ceil_mode") == std::string_view::npos)
-      CheckGraph(Cat("graph g(x: f32[", shape, "]) -> (y) { y = AveragePool(x) {", windows,
-                     ", count_include_pad=1} }"));
+  for (const auto& [shape, windows] : cases) {
+    const auto steps = CheckGraph(Cat("graph g(x: f32[", shape, "]) -> (y) { y = AveragePool(x) {",
+                                      windows, ", count_include_pad=1} }"));
+    if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+  }
+  // NaN first in a window and later, infinities.
+  for (const auto& [shape, windows] : cases) {
+    const std::string text =
+        Cat("graph g(x: f32[", shape, "]) -> (y) { y = MaxPool(x) {", windows, "} }");
+    Tensor x(DType::kF32, DimsOf(*(*ParseGraph(text, SuiteOps())).inputs()[0]));
+    for (int64_t i = 0; i < x.num_elements(); ++i)
+      x.Set(i, i % 11 == 5 ? NAN : i % 7 < 3 ? -INFINITY : static_cast<double>(i * 37 % 101));
+    if (BackendUnderTest().name() == "cpu") CheckGraph(text, std::vector<Datum>{x}, 0);
+  }
   CheckGraph(
       "graph g(x: f32[1,3,9,40]) -> (y) { y = MaxPool(x) {kernel_shape=[3,3], "
       "dilations=[2,3], strides=[2,2], pads=[1,2,0,1]} }");

@@ -13,6 +13,7 @@
 #include "runtime/cpu/simd/one_query.h"
 #include "runtime/cpu/simd/pairs.h"
 #include "runtime/cpu/simd/panels.h"
+#include "runtime/cpu/simd/pools.h"
 #include "runtime/cpu/simd/samples.h"
 #include "runtime/cpu/simd/skinny.h"
 #include "runtime/cpu/simd/sparse.h"

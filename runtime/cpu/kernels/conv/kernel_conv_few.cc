@@ -1,4 +1,5 @@
-/// Conv and ConvTranspose of few results, and Conv of 1x1 windows with a stride: where oneDNN's
+/// Conv and ConvTranspose of few results, Conv of 1x1 windows with a stride, and of one channel of
+/// one dimension (wav2vec's first): where oneDNN's
 /// blocks of 16 channels multiply padding, or what it does around its product takes longer than the
 /// product. On plain operands by strips of points (plane_conv.h), on channels last by sums of
 /// products along the channels.
@@ -101,7 +102,9 @@ std::string RefuseFew(const StepCall& call) {
                                                      : std::vector<int64_t>();
   const bool strided = std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
   const int64_t results = transposed ? w->dims()[1] : w->dims()[0] / groups;
-  if (results > PlaneConv::MostOutputs(groups) && (transposed || !one_point || !strided))
+  const bool one_line = groups == 1 && w->rank() == 3 && w->dims()[1] == 1;
+  const bool in_rows = !transposed && ((one_point && strided) || one_line);
+  if (results > PlaneConv::MostOutputs(groups) && !in_rows)
     return "many results";
   const auto epilogue = DecodeEpilogue(call, false);
   if (!epilogue.ok()) return epilogue.status().message();

@@ -15,6 +15,9 @@ namespace {
 constexpr int64_t kCopyFloats = 8192, kSumFloats = 8192;
 /// Points of a strip at most, and from how few on the loop over taps is worth a call.
 constexpr int64_t kFewPoints = 512, kManyPoints = 192, kLeastPoints = 16;
+/// Of one line each result is a stream of its own to memory: short pieces take up to five times as
+/// long (512 results of 32,000 points).
+constexpr int64_t kLongLine = 1536;
 /// With fewer points oneDNN's product is as fast, for many outputs.
 constexpr int64_t kManyLeast = 40;
 /// With fewer points vectors of channels are as fast, for several results of each channel.
@@ -137,10 +140,18 @@ Result<PlaneConv> PlaneConv::Of(const Spatial& s, bool transposed, int64_t group
   return p;
 }
 
+bool PlaneConv::IsOneLine() const {
+  return !transposed_ && groups_ == 1 && inputs_ == 1 && rows_.kernel == 1 && rows_.in == 1 &&
+         rows_.out == 1;
+}
+
 Status PlaneConv::Cut() {
   Axis &r = rows_, &c = columns_;
   const bool one_point = r.kernel * c.kernel == 1 && !transposed_;
-  if (outputs_ > MostOutputs(groups_) && !one_point) return Unsupported("many outputs");
+  // Of one channel along a line oneDNN's product is the smaller part: its results must be turned.
+  const bool one_line = IsOneLine();
+  if (outputs_ > MostOutputs(groups_) && !one_point && !one_line)
+    return Unsupported("many outputs");
   if (groups_ > 1 && inputs_ > 1 && outputs_ > kMostOfSeveral && !one_point)
     return Unsupported("many outputs of a group");
   if (groups_ > 1 && inputs_ > 1 && r.from_step * c.from_step > kWidestStep &&
@@ -150,7 +161,8 @@ Status PlaneConv::Cut() {
   const bool inside = r.least >= 0 && c.least >= 0 && r.count + r.span == r.in &&
                       c.count + c.span == c.in && r.from_step * c.from_step == 1 &&
                       r.first + c.first == 0;
-  into_result_ = one_point && (outputs_ > loop_->together || (groups_ > 1 && inside));
+  into_result_ = (one_point || one_line) &&
+                 (outputs_ > loop_->together || (one_point && groups_ > 1 && inside));
   direct_ = inside && (into_result_ ? groups_ > 1 && inputs_ <= kMostDirect : c.in <= kFewPoints);
   // A vector for each output would hold hardly any points.
   const int64_t least = groups_ > 1 && inputs_ == 1 && !one_point ? kChannelsLeast
@@ -160,7 +172,9 @@ Status PlaneConv::Cut() {
   const int64_t sums = r.to_step * c.to_step * outputs_;
   if (r.to_step * c.to_step >= kManyPhases) return Unsupported("many phases");
   if (!into_result_ && sums > kSumFloats / kLeastPoints) return Unsupported("many phases");
-  int64_t most = into_result_ ? kManyPoints : std::min(kFewPoints, kSumFloats / sums);
+  int64_t most = one_line && into_result_ ? kLongLine
+                 : into_result_           ? kManyPoints
+                                          : std::min(kFewPoints, kSumFloats / sums);
   const auto per_channel = [&] {
     plane_ = (r.size + r.span) * pitch_;
     return plane_ * std::ssize(r.froms) * std::ssize(c.froms);
@@ -357,6 +371,7 @@ void PlaneConv::Many(const float* x, const float* w, const float* bias, float* y
   float* const to = y + s.image * outputs_ * plane + s.row * columns_.out + s.column;
   const int64_t first_output = first_bundle * loop_->together;
   const int64_t end_output = std::min(outputs_, end_bundle * loop_->together);
+  const int64_t taps = rows_.kernel * columns_.kernel;
   w += of_group(s.image, inputs_ * outputs_);
   if (bias) bias += of_group(s.image, outputs_);
   for (int64_t first = 0; first < inputs_; first += chunk_) {
@@ -369,8 +384,8 @@ void PlaneConv::Many(const float* x, const float* w, const float* bias, float* y
       call.outputs = std::min(loop_->together, outputs_ - o);
       call.x = from;
       call.x_at = phases_[0].x_at.data();
-      call.taps = channels;
-      call.w = w + o * inputs_ + first * call.outputs;
+      call.taps = channels * taps;
+      call.w = w + (o * inputs_ + first * call.outputs) * taps;
       call.w_tap = call.outputs;
       call.y = to + o * plane;
       call.y_stride = plane;

@@ -1,6 +1,6 @@
-/// Pooling through oneDNN, in the layout of its operand; of planes, which oneDNN pools by plain
-/// loops below AVX-512, and with the places of the maxima, by our own. So is the mean of whole
-/// planes that lie plainly: 4.9 us instead of oneDNN's 17 for 64 of 28x28
+/// Pooling of blocks of channels through oneDNN; of planes as ONNX has them, which oneDNN turns into
+/// blocks and back, or pools by plain loops below AVX-512, by our own, as with the places of the
+/// maxima. So is the mean of whole planes: 4.9 us instead of oneDNN's 17 for 64 of 28x28
 /// (infer-bench kernels --alternatives).
 #include <algorithm>
 #include <array>
@@ -109,12 +109,6 @@ std::unique_ptr<Kernel> MakeOneDnnPool(const StepCall& call) {
   });
 }
 
-PlanePool::Kind PlaneKindOf(Kind kind) {
-  return kind == Kind::kMax       ? PlanePool::Kind::kMax
-         : kind == Kind::kAverage ? PlanePool::Kind::kAverage
-                                  : PlanePool::Kind::kAverageWithPadding;
-}
-
 std::array<PoolAxis, 3> AxesOf(const Spatial& s, const Dims& in, const Dims& out) {
   std::array<PoolAxis, 3> axes;
   for (size_t i = 0; i < s.kernel.size(); ++i)
@@ -123,50 +117,89 @@ std::array<PoolAxis, 3> AxesOf(const Spatial& s, const Dims& in, const Dims& out
   return axes;
 }
 
-Result<Prepared> PreparePlanes(const Node& node, const Operand& in, const Operand& out) {
-  INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in, out));
-  const Spatial& s = pooling.windows;
-  PlanePool pool;
-  pool.kind = PlaneKindOf(pooling.kind);
-  pool.planes = in.dims[0] * in.dims[1];
-  pool.axes = AxesOf(s, in.dims, out.dims);
-  if (!pool.fits()) return Unsupported("a wide window");
+/// Maxima or means of whole planes, which lie one behind the other.
+Prepared WholePlanes(bool max, const Dims& in) {
+  const int64_t planes = in[0] * in[1], n = std::max<int64_t>(NumElements(in) / std::max<int64_t>(planes, 1), 1);
+  const simd::Loops& loops = simd::TheLoops();
+  Prepared p;
+  p.name = Cat("own:planes:", loops.isa);
+  p.launch = LaunchOf([=, &loops](std::byte* const* args) {
+    const auto* const x = As<float>(static_cast<const std::byte*>(args[0]));
+    float* const y = As<float>(args[1]);
+    ForRange(
+        planes, std::max<int64_t>(1, kElementGrain / 4 / n), [=, &loops](int64_t i, int64_t end) {
+          for (; i < end; ++i)
+            y[i] = max ? loops.max(x + i * n, n)
+                       : static_cast<float>(loops.sum(x + i * n, n) / static_cast<double>(n));
+        });
+  });
+  return p;
+}
+
+/// The windows of a pooling with its padding resolved, also where they are whole images.
+Result<Window> WindowOf(const Node& node, const Dims& in) {
+  if (in.size() < 3 || in.size() > 5) return Unsupported("only 1 to 3 spatial dimensions");
+  const Dims extents(in.begin() + 2, in.end());
+  if (!node.Is("GlobalAveragePool") && !node.Is("GlobalMaxPool")) {
+    INFER_ASSIGN(const Window w,
+                 ReadWindow(node.def(), node.attrs(), static_cast<int>(extents.size())));
+    return ResolvePads(w, extents);
+  }
+  Window w;
+  for (const int64_t extent : extents) w.axes.push_back({.kernel = extent});
+  return w;
+}
+
+/// true: one window without padding, the whole image.
+bool IsWhole(const Window& window, const Dims& in) {
+  for (size_t i = 0; i < window.axes.size(); ++i) {
+    const WindowAxis& w = window.axes[i];
+    if (w.kernel != in[i + 2] || w.dilation != 1 || w.pad_begin != 0 || w.pad_end != 0)
+      return false;
+  }
+  return true;
+}
+
+PlanePool::Kind PlaneKindOf(const Node& node) {
+  if (node.Is("MaxPool") || node.Is("GlobalMaxPool")) return PlanePool::Kind::kMax;
+  return node.Is("AveragePool") && node.Attr<int64_t>("count_include_pad") != 0
+             ? PlanePool::Kind::kAverageWithPadding
+             : PlanePool::Kind::kAverage;
+}
+
+Result<Prepared> PreparePlanes(const Node& node, const Dims& in, const Dims& out) {
+  INFER_ASSIGN(const Window window, WindowOf(node, in));
+  if (node.Is("AveragePool") && IsWhole(window, in)) return WholePlanes(false, in);
+  INFER_ASSIGN(PlanePool pool, PlanePool::Of(PlaneKindOf(node), window, in, out));
   Prepared p;
   p.name = Cat("own:planes:", simd::TheLoops().isa);
   p.in_layouts = {Layout()};
   p.out_layouts = {Layout()};
-  p.launch = LaunchOf(
-      [pool](std::byte* const* args) { pool.Run(As<float>(args[0]), As<float>(args[1])); });
+  p.launch = LaunchOf([pool = std::move(pool)](std::byte* const* args) {
+    pool.Run(As<float>(args[0]), As<float>(args[1]));
+  });
   return p;
 }
 
+/// Operands that the kernel of planes takes.
+enum class From : uint8_t { kPlain, kAny };
+
+template <From kFrom>
 std::unique_ptr<Kernel> MakePlanePool(const StepCall& call) {
   const Node& node = call.main();
-  return KernelOf([&node](std::span<const Operand> in, std::span<const Operand> out) {
-    return PreparePlanes(node, in[0], out[0]);
+  return KernelOf([&node](std::span<const Operand> in,
+                          std::span<const Operand> out) -> Result<Prepared> {
+    if (kFrom == From::kPlain && !in[0].layout.plain())
+      return Unsupported("its operand lies in blocks of channels");
+    return PreparePlanes(node, in[0].dims, out[0].dims);
   });
 }
 
-/// Of whole planes, which lie one behind the other.
 std::unique_ptr<Kernel> MakeWholePlanes(const StepCall& call) {
   const bool max = call.main().Is("GlobalMaxPool");
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     if (!in[0].layout.plain()) return Unsupported("its operand lies in blocks of channels");
-    const int64_t planes = in[0].dims[0] * in[0].dims[1], n = NumElements(in[0].dims) / planes;
-    const simd::Loops& loops = simd::TheLoops();
-    Prepared p;
-    p.name = Cat("own:planes:", loops.isa);
-    p.launch = LaunchOf([=, &loops](std::byte* const* args) {
-      const auto* const x = As<float>(static_cast<const std::byte*>(args[0]));
-      float* const y = As<float>(args[1]);
-      ForRange(
-          planes, std::max<int64_t>(1, kElementGrain / 4 / n), [=, &loops](int64_t i, int64_t end) {
-            for (; i < end; ++i)
-              y[i] = max ? loops.max(x + i * n, n)
-                         : static_cast<float>(loops.sum(x + i * n, n) / static_cast<double>(n));
-          });
-    });
-    return p;
+    return WholePlanes(max, in[0].dims);
   });
 }
 
@@ -199,8 +232,9 @@ std::unique_ptr<Kernel> MakePlaces(const StepCall& call) {
 
 /// The kernels of one operator, the best first.
 void AddPool(const char* op, KernelList& list) {
+  list.push_back({op, "", "planes", RefusePool, MakePlanePool<From::kPlain>});
   list.push_back({op, "", "onednn", RefusePool, MakeOneDnnPool<Loops::kOfVectors>});
-  list.push_back({op, "", "planes", RefusePool, MakePlanePool});
+  list.push_back({op, "", "planes-reordered", RefusePool, MakePlanePool<From::kAny>});
   list.push_back({op, "", "onednn-loops", RefusePool, MakeOneDnnPool<Loops::kAny>});
 }
 

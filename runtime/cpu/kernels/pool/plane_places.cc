@@ -17,6 +17,14 @@ int64_t LeastResult(int64_t n, int64_t stride) { return n > 0 ? (n + stride - 1)
 
 }  // namespace
 
+int64_t PoolAxis::first_tap(int64_t o) const {
+  return at(o) >= 0 ? 0 : std::min(kernel, (-at(o) + dilation - 1) / dilation);
+}
+
+int64_t PoolAxis::end_tap(int64_t o) const {
+  return at(o) >= in ? 0 : std::min(kernel, (in - 1 - at(o)) / dilation + 1);
+}
+
 bool PlanePlaces::fits() const {
   int64_t largest = 1;
   for (const PoolAxis& a : axes) {

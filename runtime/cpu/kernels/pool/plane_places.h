@@ -3,9 +3,17 @@
 #include <array>
 #include <cstdint>
 
-#include "runtime/cpu/kernels/pool/plane_pool.h"
-
 namespace infer {
+
+/// One axis of a pooling: result o reads o * stride - pad + k * dilation for k in [0, kernel).
+struct PoolAxis {
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
+
+  int64_t at(int64_t o) const { return o * stride - pad; }
+  /// The taps [first, end) of result o that lie in the operand.
+  int64_t first_tap(int64_t o) const;
+  int64_t end_tap(int64_t o) const;
+};
 
 struct PlanePlaces {
   int64_t planes = 1;

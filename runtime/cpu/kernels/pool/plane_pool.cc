@@ -1,125 +1,103 @@
 #include "runtime/cpu/kernels/pool/plane_pool.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/launch/launch.h"
-#include "runtime/cpu/simd/loops.h"
 
 namespace infer {
 namespace {
 
 /// Numbers read that are worth a lane.
 constexpr int64_t kPoolGrain = 1 << 14;
-/// Windows so many times as wide as there are results are walked one by one.
-constexpr int64_t kWideWindow = 4;
+
+/// Numbers that `count` results read along an axis at most.
+int64_t ReachOf(const simd::PoolGrid& g, int64_t count) {
+  return std::min(g.in, (count - 1) * g.stride + (g.kernel - 1) * g.dilation + 1);
+}
 
 }  // namespace
 
-int64_t PoolAxis::first_tap(int64_t o) const {
-  return at(o) >= 0 ? 0 : std::min(kernel, (-at(o) + dilation - 1) / dilation);
-}
-
-int64_t PoolAxis::end_tap(int64_t o) const {
-  return at(o) >= in ? 0 : std::min(kernel, (in - 1 - at(o)) / dilation + 1);
-}
-
-int64_t PlanePool::RowTaps(int64_t row) const {
-  const PoolAxis &a = axes[0], &b = axes[1];
-  const int64_t d = row / b.out, h = row % b.out;
-  return (a.end_tap(d) - a.first_tap(d)) * (b.end_tap(h) - b.first_tap(h));
-}
-
-void PlanePool::CombineRows(const float* plane, int64_t row, int64_t left, int64_t width,
-                            float* to) const {
-  const simd::Loops& loops = simd::TheLoops();
-  const auto combine =
-      loops.binary[static_cast<int>(kind == Kind::kMax ? simd::Binary::kMax : simd::Binary::kAdd)];
-  const PoolAxis &a = axes[0], &b = axes[1], &c = axes[2];
-  const int64_t d = row / b.out, h = row % b.out;
-  const int64_t begin = std::clamp<int64_t>(left, 0, c.in);
-  const int64_t count = std::clamp<int64_t>(left + width, begin, c.in) - begin;
-  const float nothing = kind == Kind::kMax ? -std::numeric_limits<float>::infinity() : 0;
-  std::fill(to, to + (begin - left), nothing);
-  std::fill(to + (begin - left) + count, to + width, nothing);
-  bool is_first = true;
-  for (int64_t i = a.first_tap(d); i < a.end_tap(d); ++i)
-    for (int64_t j = b.first_tap(h); j < b.end_tap(h); ++j) {
-      const float* const from =
-          plane + ((a.at(d) + i * a.dilation) * b.in + b.at(h) + j * b.dilation) * c.in + begin;
-      if (is_first)
-        std::copy_n(from, count, to + (begin - left));
-      else
-        combine(to + (begin - left), from, to + (begin - left), count);
-      is_first = false;
+Result<PlanePool> PlanePool::Of(Kind kind, const Window& window, const Dims& in, const Dims& out) {
+  PlanePool pool;
+  pool.kind_ = kind;
+  pool.planes_ = in[0] * in[1];
+  for (Axis& a : pool.axes_) {
+    a.spans = {{0, 1}};
+    a.divisors = {1};
+  }
+  const size_t spatial = in.size() - 2;
+  for (size_t i = 0; i < spatial; ++i) {
+    const WindowAxis& w = window.axes[i];
+    Axis& a = pool.axes_[3 - spatial + i];
+    a.grid = {in[i + 2], out[i + 2], w.kernel, w.stride, w.dilation, w.pad_begin};
+    a.spans.clear();
+    a.divisors.clear();
+    for (int64_t o = 0; o < out[i + 2]; ++o) {
+      const WindowSpan s = WindowSpan::Of(w, in[i + 2], o);
+      a.spans.push_back({s.first, s.count});
+      const int64_t divisor = kind == Kind::kAverageWithPadding ? s.padded_count : s.count;
+      a.divisors.push_back(static_cast<float>(divisor));
     }
+  }
+  for (Axis& a : pool.axes_) a.divisors.resize(a.divisors.size() + simd::kPoolVector, 1);
+  if (!pool.SetBoxes()) return Unsupported("a wide window");
+  return pool;
 }
 
-void PlanePool::Divide(int64_t row, int64_t first, int64_t count, float* y) const {
-  const PoolAxis& c = axes[2];
-  if (kind == Kind::kAverageWithPadding) {
-    const auto all = static_cast<float>(axes[0].kernel * axes[1].kernel * c.kernel);
-    for (int64_t j = 0; j < count; ++j) y[j] /= all;
-    return;
+/// Whole planes, halved along the axis that loses least by it until a box fits.
+bool PlanePool::SetBoxes() {
+  for (size_t i = 0; i < 3; ++i) box_[i] = std::max<int64_t>(axes_[i].grid.out, 1);
+  const simd::PoolGrid &a = axes_[0].grid, &b = axes_[1].grid, &c = axes_[2].grid;
+  while (simd::PoolLine(c, box_[2]) > simd::kPoolLines) {
+    if (box_[2] == 1) return false;
+    box_[2] = BlocksOf(box_[2], 2);
   }
-  const int64_t rows = RowTaps(row);
-  const auto whole = static_cast<float>(rows * c.kernel);
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t at = c.at(first + j);
-    if (at >= 0 && at + c.reach() <= c.in)
-      y[j] /= whole;
-    else
-      y[j] /= static_cast<float>(rows * (c.end_tap(first + j) - c.first_tap(first + j)));
+  while (ReachOf(a, box_[0]) * ReachOf(b, box_[1]) * simd::PoolPitch(box_[2]) > simd::kPoolRows) {
+    // Results of a box against what its windows read beside them.
+    const auto worth = [&](size_t i) {
+      const simd::PoolGrid& g = axes_[i].grid;
+      const int64_t least = i == 2 ? simd::kPoolVector : 1;
+      return box_[i] <= least ? -1.0
+                              : static_cast<double>(box_[i] * g.stride) /
+                                    static_cast<double>((g.kernel - 1) * g.dilation + 1);
+    };
+    size_t best = 0;
+    for (size_t i = 1; i < 3; ++i)
+      if (worth(i) >= worth(best)) best = i;
+    if (worth(best) < 0) return false;
+    box_[best] = BlocksOf(box_[best], 2);
   }
-}
-
-void PlanePool::Part(const float* plane, int64_t row, int64_t first, int64_t count,
-                     float* y) const {
-  const simd::Loops& loops = simd::TheLoops();
-  const auto combine =
-      loops.binary[static_cast<int>(kind == Kind::kMax ? simd::Binary::kMax : simd::Binary::kAdd)];
-  const PoolAxis& c = axes[2];
-  const int64_t width = (count - 1) * c.stride + c.reach(), of_phase = BlocksOf(width, c.stride);
-  float line[kPart], phases[2 * kPart];
-  CombineRows(plane, row, c.at(first), width, line);
-  if (c.dilation == 1 && count * kWideWindow <= c.kernel) {
-    for (int64_t j = 0; j < count; ++j) {
-      const float* const window = line + j * c.stride;
-      y[j] = kind == Kind::kMax ? loops.max(window, c.kernel)
-                                : static_cast<float>(loops.sum(window, c.kernel));
-    }
-    if (kind != Kind::kMax) Divide(row, first, count, y);
-    return;
-  }
-  // Numbers a stride apart lie side by side, so that a tap of all results is one run.
-  const float* from = line;
-  if (c.stride > 1) {
-    for (int64_t r = 0; r < std::min(c.stride, width); ++r)
-      for (int64_t i = 0; i * c.stride + r < width; ++i)
-        phases[r * of_phase + i] = line[i * c.stride + r];
-    from = phases;
-  }
-  const auto tap = [&](int64_t k) {
-    return from + k * c.dilation % c.stride * of_phase + k * c.dilation / c.stride;
-  };
-  std::copy_n(tap(0), count, y);
-  for (int64_t k = 1; k < c.kernel; ++k) combine(y, tap(k), y, count);
-  if (kind != Kind::kMax) Divide(row, first, count, y);
+  return true;
 }
 
 void PlanePool::Run(const float* x, float* y) const {
-  const PoolAxis &a = axes[0], &b = axes[1], &c = axes[2];
-  const int64_t rows = a.out * b.out, of_plane = a.in * b.in * c.in;
-  const int64_t of_part = (kPart - c.reach()) / c.stride + 1, parts = BlocksOf(c.out, of_part);
-  const int64_t work = BlocksOf(c.out, parts) * c.stride * a.kernel * b.kernel + 1;
-  ForRange(planes * rows * parts, std::max<int64_t>(1, kPoolGrain / work),
+  simd::PoolGrid grids[3];
+  int64_t boxes[3];
+  for (size_t i = 0; i < 3; ++i) {
+    grids[i] = axes_[i].grid;
+    grids[i].spans = axes_[i].spans.data();
+    grids[i].divisors = axes_[i].divisors.data();
+    boxes[i] = BlocksOf(grids[i].out, box_[i]);
+  }
+  const simd::PoolGrid &a = grids[0], &b = grids[1], &c = grids[2];
+  const int64_t of_plane = a.in * b.in * c.in, results = a.out * b.out * c.out;
+  const int64_t of_boxes = boxes[0] * boxes[1] * boxes[2];
+  const auto run = kind_ == Kind::kMax ? simd::ThePools().max : simd::ThePools().average;
+  const int64_t work = ReachOf(a, box_[0]) * ReachOf(b, box_[1]) * ReachOf(c, box_[2]) + 1;
+  ForRange(planes_ * of_boxes, std::max<int64_t>(1, kPoolGrain / work),
            [&](int64_t u, int64_t end) {
-             for (; u < end; ++u) {
-               const int64_t plane = u / (rows * parts), row = u / parts % rows;
-               const int64_t first = u % parts * of_part;
-               Part(x + plane * of_plane, row, first, std::min(of_part, c.out - first),
-                    y + (plane * rows + row) * c.out + first);
+             for (int64_t count; u < end; u += count) {
+               count = of_boxes == 1 ? end - u : 1;
+               const int64_t plane = u / of_boxes;
+               int64_t at = u % of_boxes;
+               simd::PoolBox box;
+               for (size_t i = 3; i-- > 0; at /= boxes[i]) {
+                 box.first[i] = at % boxes[i] * box_[i];
+                 box.count[i] = std::min(box_[i], grids[i].out - box.first[i]);
+               }
+               run({count, (planes_ - plane) * of_plane}, grids, box, x + plane * of_plane,
+                   y + plane * results);
              }
            });
 }
