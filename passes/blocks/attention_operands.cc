@@ -60,19 +60,30 @@ Result<Value*> BeforeRepeat(const Match& m, const Repeated& r, PatchBuilder& b) 
   }
   const Value &x = *m[r.x], &wide = *m[r.wide], &lifted = *m[r.lifted], &merged = *m[r.merged];
   const int heads = m.Has(r.turned) ? 2 : 1;
-  if (RankOf(x) != 4 || RankOf(lifted) != 5 || RankOf(wide) != 5 || RankOf(merged) != 4 ||
+  if (RankOf(lifted) != 5 || RankOf(wide) != 5 || RankOf(merged) != 4 ||
       !RepeatsOne(*wide.producer()) || StaticDim(lifted, heads + 1) != 1 ||
       !StaticDim(wide, heads + 1))
     return refuse();
+  std::vector<Dim> once = lifted.shape().dims();
+  once.erase(once.begin() + heads + 1);
+  bool same = RankOf(x) == 4;  // else the heads were side by side in x
   for (int i = 0; i < 4; ++i) {
-    const int at = i > heads ? i + 1 : i;
-    if (!SameDim(x, i, lifted, at) || !SameDim(x, i, wide, at)) return refuse();
-    if (i != heads && !SameDim(x, i, merged, i)) return refuse();
+    const Dim& extent = once[static_cast<size_t>(i)];
+    if (!extent.KnownEqual(wide.shape()[i > heads ? i + 1 : i])) return refuse();
+    if (i != heads && !extent.KnownEqual(merged.shape()[i])) return refuse();
+    same = same && extent.KnownEqual(x.shape()[i]);
   }
-  if (!(x.shape()[heads] * wide.shape()[heads + 1]).KnownEqual(merged.shape()[heads]))
+  if (!(once[static_cast<size_t>(heads)] * wide.shape()[heads + 1])
+           .KnownEqual(merged.shape()[heads]))
     return refuse();
-  if (!m.Has(r.turned)) return m[r.x];
-  return b("Transpose", {m[r.x]}, m.node(r.turned).attrs());
+  Value* v = m[r.x];
+  if (!same) {
+    const auto target = ReshapeTarget(x.shape(), Shape(std::move(once)));
+    if (!target) return refuse();
+    INFER_ASSIGN(v, b("Reshape", {v, b.Ints(*target)}));
+  }
+  if (!m.Has(r.turned)) return v;
+  return b("Transpose", {v}, m.node(r.turned).attrs());
 }
 
 bool HasCache(const Node& n) { return n.input(4) || n.input(5) || n.input(6); }
@@ -144,6 +155,12 @@ Rule AttentionHeads() {
              a = const i64[1] {3}  e = const i64[5] {1,1,1,2,1}  r = const i64[4] {2,5,4,8}
              k1 = Unsqueeze(k, a)  k2 = Expand(k1, e)  k3 = Reshape(k2, r)
              v1 = Unsqueeze(v, a)  v2 = Expand(v1, e)  v3 = Reshape(v2, r)
+             kt = Transpose(k3) {perm=[0,2,1,3]}  vt = Transpose(v3) {perm=[0,2,1,3]}
+             y = Attention(q, kt, vt) })",
+                   R"(graph g(q: f32[N,4,S,8], k: f32[N,5,16], v: f32[N,5,16]) -> (y) {
+             l = const i64[5] {0,5,2,1,8}  e = const i64[5] {1,1,1,2,1}
+             r = const i64[4] {0,5,4,8}  k1 = Reshape(k, l)  k2 = Tile(k1, e)
+             k3 = Reshape(k2, r)  v1 = Reshape(v, l)  v2 = Tile(v1, e)  v3 = Reshape(v2, r)
              kt = Transpose(k3) {perm=[0,2,1,3]}  vt = Transpose(v3) {perm=[0,2,1,3]}
              y = Attention(q, kt, vt) })",
                    R"(graph g(q: f32[2,4,3,8], k: f32[2,1,5,8], v: f32[2,1,5,8]) -> (y) {
