@@ -219,6 +219,7 @@ KernelList CpuKernels() {
       ResizeKernels,
       ResizeTapKernels,
       GridSampleKernels,
+      AffineGridKernels,
       RoiAlignKernels,
       Col2ImKernels,
       DeformConvKernels,
