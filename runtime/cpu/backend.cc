@@ -220,6 +220,7 @@ KernelList CpuKernels() {
       ResizeKernels,
       ResizeTapKernels,
       GridSampleKernels,
+      AffineGridKernels,
       RoiAlignKernels,
       Col2ImKernels,
       DeformConvKernels,

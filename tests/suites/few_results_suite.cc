@@ -87,11 +87,13 @@ TEST(FewResults, OneLine) {
         if (points > 3000) ExpectKernel(steps, "own:planes");
         CheckGraph(text + " y = InstanceNormalization(c, b, b) }");
       }
-  ExpectKernel(CheckGraph("graph g(x: f32[1,1,900]) -> (y) { w = const f32[40,1,4] ~1 c = Conv(x, w) "
-                          "{strides=[2]} r = const f32[40,449] ~3 s = Add(c, r) y = Relu(s) }"),
-               "own:planes");
-  CheckSameBits("graph g(x: f32[1,1,9000]) -> (y) { w = const f32[64,1,10] ~1 y = Conv(x, w) "
-                "{strides=[5]} }");
+  ExpectKernel(
+      CheckGraph("graph g(x: f32[1,1,900]) -> (y) { w = const f32[40,1,4] ~1 c = Conv(x, w) "
+                 "{strides=[2]} r = const f32[40,449] ~3 s = Add(c, r) y = Relu(s) }"),
+      "own:planes");
+  CheckSameBits(
+      "graph g(x: f32[1,1,9000]) -> (y) { w = const f32[64,1,10] ~1 y = Conv(x, w) "
+      "{strides=[5]} }");
 }
 
 TEST(FewResults, Epilogues) {

@@ -59,6 +59,26 @@ TEST(Places, OneOfTheResults) {
   CheckSameBits("graph g(x: f32[2,30,40,60]) -> (i) { y, i = MaxPool(x) {kernel_shape=[3,3]} }");
 }
 
+/// The grid of a constant size, of several maps, rows that end within a block; of one point.
+TEST(Places, AffineGrids) {
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {"2,2,3", "i64[4] {2, 1, 3, 4}"},     {"1,2,3", "i64[4] {1, 3, 56, 57}"},
+      {"3,2,3", "i64[4] {3, 1, 1, 1}"},     {"1,3,4", "i64[5] {1, 3, 5, 6, 19}"},
+      {"2,3,4", "i64[5] {2, 1, 1, 7, 40}"}, {"2,2,3", "i64[4] {2, 1, 130, 131}"}};
+  for (const auto& [theta, size] : cases)
+    for (int align : {0, 1}) {
+      const std::string text = Cat("graph g(t: f32[", theta, "]) -> (y) { s = const ", size,
+                                   " y = AffineGrid(t, s) {align_corners=", align, "} }");
+      const auto steps = CheckGraph(text, 3);
+      ExpectFast(steps);
+      if (BackendUnderTest().name() == "cpu" && !steps.empty()) {
+        EXPECT_EQ(steps.back().kernel, "own:rows");
+      }
+    }
+  CheckSameBits(
+      "graph g(t: f32[2,2,3]) -> (y) { s = const i64[4] {2, 1, 130, 131} y = AffineGrid(t, s) }");
+}
+
 void ExpectKeys(const std::vector<StepInfo>& steps) {
   if (BackendUnderTest().name() != "cpu" || steps.empty()) return;
   ExpectFast(steps);

@@ -1,4 +1,5 @@
 /// MaxPool, AveragePool, LpPool, their global forms, and MaxUnpool.
+#include <algorithm>
 #include <cmath>
 
 #include "lib/ops/common.h"
@@ -129,15 +130,16 @@ Status RunMaxUnpool(OpRun& run) {
     const auto from = x.data<T>();
     const auto to = y.mutable_data<T>();
     const bool is_natural = dims == natural;
+    const auto inside = [&](int64_t index) { return index >= 0 && index < *natural_size; };
+    if (is_natural && std::all_of(places.begin(), places.end(), inside)) {
+      for (size_t i = 0; i < from.size(); ++i) to[static_cast<size_t>(places[i])] = from[i];
+      return;
+    }
     for (size_t i = 0; i < from.size() && status.ok(); ++i) {
       int64_t index = places[i];
       if (index < 0 || index >= *natural_size) {
         status = InvalidModel(Cat("index ", index, " is outside ", ToString(natural)));
         return;
-      }
-      if (is_natural) {
-        to[static_cast<size_t>(index)] = from[i];
-        continue;
       }
       int64_t offset = 0, step = 1;
       for (size_t d = dims.size(); d-- > 0; index /= natural[d]) {

@@ -1,8 +1,8 @@
 #pragma once
 /// Pooling of planes [d, h, w] as ONNX has them, a box of results at a time: rows of the operand
 /// along w first, then those rows down h and d. Compiled once per instruction set (pools.inc); all
-/// give the same bits. Maxima are those of the reference kernels, and NaN where a window begins with
-/// one.
+/// give the same bits. Maxima are those of the reference kernels, and NaN where a window begins
+/// with one.
 #include <cstdint>
 
 namespace infer::simd {

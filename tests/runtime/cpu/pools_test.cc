@@ -115,7 +115,8 @@ bool InBox(const PoolBox& b, const int64_t (&at)[3]) {
   return true;
 }
 
-void CompareBox(const DrawnPool& c, const std::vector<float>& x, const std::vector<float>& y, bool max) {
+void CompareBox(const DrawnPool& c, const std::vector<float>& x, const std::vector<float>& y,
+                bool max) {
   for (int64_t p = 0; p < c.planes; ++p)
     for (int64_t o = 0; o < c.out(); ++o) {
       const int64_t at[3] = {o / c.axes[2].out / c.axes[1].out, o / c.axes[2].out % c.axes[1].out,

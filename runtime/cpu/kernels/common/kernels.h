@@ -54,7 +54,8 @@ KernelList QuantizeKernels();   ///< Q and DQ of 8 and 16 bits outside groups, D
 KernelList ResizeKernels();     ///< linear
 KernelList ResizeTapKernels();  ///< linear and cubic, with antialias, too; bytes (own)
 KernelList GridSampleKernels();
-KernelList RoiAlignKernels();  ///< RoiAlign, channels last (own)
+KernelList AffineGridKernels();  ///< of a constant size (own)
+KernelList RoiAlignKernels();    ///< RoiAlign, channels last (own)
 KernelList Col2ImKernels();
 KernelList FillKernels();  ///< ConstantOfShape (own)
 KernelList DftKernels();

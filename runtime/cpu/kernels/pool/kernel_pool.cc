@@ -1,6 +1,6 @@
-/// Pooling of blocks of channels through oneDNN; of planes as ONNX has them, which oneDNN turns into
-/// blocks and back, or pools by plain loops below AVX-512, by our own, as with the places of the
-/// maxima. So is the mean of whole planes: 4.9 us instead of oneDNN's 17 for 64 of 28x28
+/// Pooling of blocks of channels through oneDNN; of planes as ONNX has them, which oneDNN turns
+/// into blocks and back, or pools by plain loops below AVX-512, by our own, as with the places of
+/// the maxima. So is the mean of whole planes: 4.9 us instead of oneDNN's 17 for 64 of 28x28
 /// (infer-bench kernels --alternatives).
 #include <algorithm>
 #include <array>
@@ -119,19 +119,20 @@ std::array<PoolAxis, 3> AxesOf(const Spatial& s, const Dims& in, const Dims& out
 
 /// Maxima or means of whole planes, which lie one behind the other.
 Prepared WholePlanes(bool max, const Dims& in) {
-  const int64_t planes = in[0] * in[1], n = std::max<int64_t>(NumElements(in) / std::max<int64_t>(planes, 1), 1);
+  const int64_t planes = in[0] * in[1],
+                n = std::max<int64_t>(NumElements(in) / std::max<int64_t>(planes, 1), 1);
   const simd::Loops& loops = simd::TheLoops();
   Prepared p;
   p.name = Cat("own:planes:", loops.isa);
   p.launch = LaunchOf([=, &loops](std::byte* const* args) {
     const auto* const x = As<float>(static_cast<const std::byte*>(args[0]));
     float* const y = As<float>(args[1]);
-    ForRange(
-        planes, std::max<int64_t>(1, kElementGrain / 4 / n), [=, &loops](int64_t i, int64_t end) {
-          for (; i < end; ++i)
-            y[i] = max ? loops.max(x + i * n, n)
-                       : static_cast<float>(loops.sum(x + i * n, n) / static_cast<double>(n));
-        });
+    ForRange(planes, std::max<int64_t>(1, kElementGrain / 4 / n),
+             [=, &loops](int64_t i, int64_t end) {
+               for (; i < end; ++i)
+                 y[i] = max ? loops.max(x + i * n, n)
+                            : static_cast<float>(loops.sum(x + i * n, n) / static_cast<double>(n));
+             });
   });
   return p;
 }
@@ -187,12 +188,12 @@ enum class From : uint8_t { kPlain, kAny };
 template <From kFrom>
 std::unique_ptr<Kernel> MakePlanePool(const StepCall& call) {
   const Node& node = call.main();
-  return KernelOf([&node](std::span<const Operand> in,
-                          std::span<const Operand> out) -> Result<Prepared> {
-    if (kFrom == From::kPlain && !in[0].layout.plain())
-      return Unsupported("its operand lies in blocks of channels");
-    return PreparePlanes(node, in[0].dims, out[0].dims);
-  });
+  return KernelOf(
+      [&node](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        if (kFrom == From::kPlain && !in[0].layout.plain())
+          return Unsupported("its operand lies in blocks of channels");
+        return PreparePlanes(node, in[0].dims, out[0].dims);
+      });
 }
 
 std::unique_ptr<Kernel> MakeWholePlanes(const StepCall& call) {

@@ -33,8 +33,8 @@ class PlanePool {
 
   Kind kind_ = Kind::kMax;
   int64_t planes_ = 1;
-  std::array<Axis, 3> axes_;          ///< one point where there is no axis
-  std::array<int64_t, 3> box_ = {};   ///< results of a box
+  std::array<Axis, 3> axes_;         ///< one point where there is no axis
+  std::array<int64_t, 3> box_ = {};  ///< results of a box
 };
 
 }  // namespace infer
