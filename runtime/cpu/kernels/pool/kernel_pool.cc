@@ -6,6 +6,7 @@
 #include <array>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/common/step_results.h"
