@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/ops/common.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/common/step_results.h"
