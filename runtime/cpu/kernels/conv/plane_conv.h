@@ -2,9 +2,10 @@
 /// Convolution and transposed convolution of one or two dimensions on plain operands ([N, C, i...]
 /// in rows), the points of a row side by side in vectors: for few results, which blocks of 16
 /// channels would multiply with padding, for 1x1 windows with a stride, of whose operand most
-/// is never read, and for one channel of one dimension, whose many results need not be turned then. Groups have planes of their own and are computed like images. Strips of results:
-/// what a strip reads of some channels is copied to where taps are plain offsets (strides apart,
-/// zeros around), multiplied, and added up.
+/// is never read, and for one channel of one dimension, whose many results need not be turned then.
+/// Groups have planes of their own and are computed like images. Strips of results: what a strip
+/// reads of some channels is copied to where taps are plain offsets (strides apart, zeros around),
+/// multiplied, and added up.
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/simd/skinny.h"
@@ -22,7 +23,8 @@ class PlaneConv {
   /// `w` from Pack(), `bias` [M] or nullptr. y holds the residual on entry, if there is one.
   void Run(const float* x, const float* w, const float* bias, float* y) const;
   /// As many results of a group as are computed from one copy of the operand; more only for windows
-  /// of one point, and of one channel of one dimension. The few channels of one of several groups fill no blocks elsewhere.
+  /// of one point, and of one channel of one dimension. The few channels of one of several groups
+  /// fill no blocks elsewhere.
   static int64_t MostOutputs(int64_t groups) {
     return groups > 1 ? kMostOfGroup : simd::TheSkinny().together;
   }
