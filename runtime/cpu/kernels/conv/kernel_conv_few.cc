@@ -104,8 +104,7 @@ std::string RefuseFew(const StepCall& call) {
   const int64_t results = transposed ? w->dims()[1] : w->dims()[0] / groups;
   const bool one_line = groups == 1 && w->rank() == 3 && w->dims()[1] == 1;
   const bool in_rows = !transposed && ((one_point && strided) || one_line);
-  if (results > PlaneConv::MostOutputs(groups) && !in_rows)
-    return "many results";
+  if (results > PlaneConv::MostOutputs(groups) && !in_rows) return "many results";
   const auto epilogue = DecodeEpilogue(call, false);
   if (!epilogue.ok()) return epilogue.status().message();
   const auto appended = Appended::Of(call, *epilogue);
