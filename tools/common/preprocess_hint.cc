@@ -41,7 +41,7 @@ std::string PreprocessThatFits(const Dataset& data, const Value& input) {
   if (data.input_names().size() != 1 || data.size() == 0 || !input.type().is_tensor() ||
       !input.shape().has_rank() || input.shape().rank() != kBatchedImage)
     return "";
-  const Preprocess given = data.preprocess();
+  const Preprocess& given = data.preprocess();
   for (const bool resized : {false, true})
     for (const Order order : {given.order, Order::kRgb, Order::kGrey})
       for (const Layout layout : {given.layout, Layout::kChw, Layout::kHwc}) {

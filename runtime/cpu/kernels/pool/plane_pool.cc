@@ -11,6 +11,9 @@ namespace {
 /// Numbers read that are worth a lane.
 constexpr int64_t kPoolGrain = 1 << 14;
 
+/// Each axis has a table of its windows.
+constexpr int64_t kMostOfAxis = 1 << 20;
+
 /// Numbers that `count` results read along an axis at most.
 int64_t ReachOf(const simd::PoolGrid& g, int64_t count) {
   return std::min(g.in, (count - 1) * g.stride + (g.kernel - 1) * g.dilation + 1);
@@ -27,6 +30,9 @@ Result<PlanePool> PlanePool::Of(Kind kind, const Window& window, const Dims& in,
     a.divisors = {1};
   }
   const size_t spatial = in.size() - 2;
+  for (size_t i = 2; i < in.size(); ++i)
+    if (std::max(in[i], out[i]) > kMostOfAxis)
+      return Unsupported("an axis of over a million elements");
   for (size_t i = 0; i < spatial; ++i) {
     const WindowAxis& w = window.axes[i];
     Axis& a = pool.axes_[3 - spatial + i];

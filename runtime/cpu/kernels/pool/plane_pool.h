@@ -18,7 +18,7 @@ class PlanePool {
   enum class Kind : uint8_t { kMax, kAverage, kAverageWithPadding };
 
   /// Of extents `in` and `out` [N, C, d...] with up to three axes d. Unsupported where a row of one
-  /// result takes more than the caches have.
+  /// result takes more than the caches have, or an axis has more than 2^20 elements.
   static Result<PlanePool> Of(Kind kind, const Window& window, const Dims& in, const Dims& out);
 
   void Run(const float* x, float* y) const;
