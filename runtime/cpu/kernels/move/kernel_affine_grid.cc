@@ -17,6 +17,8 @@ constexpr int64_t kGridGrain = 1 << 14;
 /// Points side by side.
 constexpr int64_t kGridPoints = 8;
 
+constexpr int64_t kMostOfRow = 1 << 20;  // points, which have a table
+
 /// The position of point `i` of `n` along an axis.
 double PositionOf(int64_t i, int64_t n, bool align) {
   const auto at = static_cast<double>(i), extent = static_cast<double>(n);
@@ -102,6 +104,8 @@ std::unique_ptr<Kernel> MakeAffineGrid(const StepCall& call) {
         const auto axes = std::ssize(y) - 2;
         if ((axes != 2 && axes != 3) || in[theta].dims != Dims{y[0], axes, axes + 1})
           return Unsupported("theta does not fit the size");
+        if (y[static_cast<size_t>(axes)] > kMostOfRow)
+          return Unsupported("rows of over a million points");
         Prepared p;
         p.name = "own:rows";
         p.in_layouts.resize(in.size());
