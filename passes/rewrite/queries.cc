@@ -7,9 +7,7 @@ namespace infer {
 bool SameKnownType(const Value& a, const Value& b) {
   if (!a.type().is_tensor() || !b.type().is_tensor() || a.dtype() != b.dtype()) return false;
   if (!a.shape().has_rank() || !b.shape().has_rank()) return false;
-  return std::equal(a.shape().dims().begin(), a.shape().dims().end(), b.shape().dims().begin(),
-                    b.shape().dims().end(),
-                    [](const Dim& x, const Dim& y) { return x.KnownEqual(y); });
+  return KnownEqual(a.shape().dims(), b.shape().dims());
 }
 
 int RankOf(const Value& v) {
@@ -152,6 +150,11 @@ Tensor ScaledAlong(const Tensor& t, int axis, const std::vector<double>& k) {
   for (int64_t i = 0; i < t.num_elements(); ++i)
     out.Set(i, t.At(i) * k[static_cast<size_t>(i / inner % extent)]);
   return out;
+}
+
+bool KnownEqual(const std::vector<Dim>& a, const std::vector<Dim>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Dim& p, const Dim& q) { return p.KnownEqual(q); });
 }
 
 }  // namespace infer

@@ -41,4 +41,7 @@ Tensor FromDoubles(DType dtype, Dims dims, const std::vector<double>& values);
 /// t[.., i, ..] * k[i] along `axis`; computed in double, rounded once.
 Tensor ScaledAlong(const Tensor& t, int axis, const std::vector<double>& k);
 
+/// Extents that are the same whatever they are.
+bool KnownEqual(const std::vector<Dim>& a, const std::vector<Dim>& b);
+
 }  // namespace infer

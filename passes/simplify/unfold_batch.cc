@@ -43,11 +43,6 @@ std::optional<Folded> FoldedFrom(const Shape& whole, const Shape& flat) {
   return f;
 }
 
-bool EqualDims(const std::vector<Dim>& a, const std::vector<Dim>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Dim& p, const Dim& q) { return p.KnownEqual(q); });
-}
-
 Shape WithMatrix(std::vector<Dim> batch, const Shape& matrix) {
   batch.push_back(matrix[1]);
   batch.push_back(matrix[2]);
@@ -58,8 +53,8 @@ Shape WithMatrix(std::vector<Dim> batch, const Shape& matrix) {
 Result<Value*> Unfolded(Value* x, const Folded& f, const std::vector<Dim>& batch, const Shape& flat,
                         PatchBuilder& b) {
   const Shape wanted = WithMatrix(batch, flat);
-  if (EqualDims(x->shape().dims(), wanted.dims())) return x;
-  if (EqualDims(f.extents, batch)) return b("Squeeze", {x, b.Ints(f.units)});
+  if (KnownEqual(x->shape().dims(), wanted.dims())) return x;
+  if (KnownEqual(f.extents, batch)) return b("Squeeze", {x, b.Ints(f.units)});
   const auto target = ReshapeTarget(x->shape(), wanted);
   if (!target) return InvalidModel("needs a shape that a constant can say");
   return b("Reshape", {x, b.Ints(*target)});
@@ -92,8 +87,8 @@ Rule UnfoldBatch() {
         const auto result = FoldedFrom(whole, flat);
         const auto a = FoldedFrom(m[left.x]->shape(), m[left.flat]->shape());
         const auto c = FoldedFrom(m[right.x]->shape(), m[right.flat]->shape());
-        if (!result || !a || !c || !EqualDims(a->extents, c->extents) ||
-            !EqualDims(a->extents, result->extents))
+        if (!result || !a || !c || !KnownEqual(a->extents, c->extents) ||
+            !KnownEqual(a->extents, result->extents))
           return InvalidModel("needs batch axes that are folded and unfolded alike");
         // Two axes at least: else the product is the same again.
         const bool bare = a->extents.size() >= 2;
@@ -112,7 +107,7 @@ Rule UnfoldBatch() {
         }
         INFER_ASSIGN(Value * y, b("MatMul", {operands[0], operands[1]}));
         const Shape made = WithMatrix(batch, flat);
-        if (EqualDims(made.dims(), whole.dims())) return y;
+        if (KnownEqual(made.dims(), whole.dims())) return y;
         if (bare) return b("Unsqueeze", {y, b.Ints(result->units)});
         const auto target = ReshapeTarget(made, whole);
         if (!target) return InvalidModel("needs a shape that a constant can say");

@@ -8,13 +8,6 @@ namespace {
 
 constexpr std::string_view kUnitViews = "Reshape|Flatten|Squeeze|Unsqueeze";
 
-bool EqualShapes(const Shape& a, const Shape& b) {
-  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return false;
-  for (int i = 0; i < a.rank(); ++i)
-    if (!a[i].KnownEqual(b[i])) return false;
-  return true;
-}
-
 int Units(const Shape& s) {
   int units = 0;
   if (s.has_rank())
@@ -24,7 +17,7 @@ int Units(const Shape& s) {
 
 /// x as a value of the shape `to`, x itself where it has it.
 Result<Value*> Viewed(Value* x, const Shape& from, const Shape& to, PatchBuilder& b) {
-  if (EqualShapes(from, to)) return x;
+  if (from.has_rank() && to.has_rank() && KnownEqual(from.dims(), to.dims())) return x;
   const auto target = ReshapeTarget(from, to);
   if (!target) return InvalidModel("needs a shape that a constant can say");
   return b("Reshape", {x, b.Ints(*target)});

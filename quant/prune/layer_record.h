@@ -1,5 +1,5 @@
 #pragma once
-/// What was found out about a layer, as bytes of a RecordStore.
+/// Costs and results of layers, and orders of groups, as bytes of a RecordStore.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -19,21 +19,7 @@ import tempfile
 
 import operator_forms
 from layer_map import TOLERANCE, TOOLS, Layer, Worker, compare, kernels_of, np, report
-
-R = np.random.default_rng(27)
-
-
-def f(*shape):
-    return R.normal(size=shape).astype(np.float32)
-
-
-def ints(high, *shape, low=0, kind=np.int64):
-    return R.integers(low, high, shape).astype(kind)
-
-
-def i64(*v):
-    return np.array(v, np.int64)
-
+from operator_forms import R, f, i64, ints
 
 def bools(share, *shape):
     return R.random(shape) < share

@@ -33,7 +33,7 @@ bool Keeps(const PredictedSetting& s, double within_ms) {
   return within_ms <= 0 || s.ms * (1 + s.error) <= within_ms;
 }
 
-/// What changing `from` into `to` gains beyond doubt; nullopt: nothing.
+/// The gain of changing `from` into `to` that errors cannot have made; nullopt: none.
 std::optional<PredictedAdvice> Gain(std::span<const PredictedSetting> all, size_t from, size_t to,
                                     double within_ms) {
   const PredictedSetting &a = all[from], &b = all[to];

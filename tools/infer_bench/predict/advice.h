@@ -23,7 +23,7 @@ struct PredictedSetting {
   std::string Name() const;
 };
 
-/// What the prediction is usually wrong by: the median errors of the families that priced it, on
+/// The usual error of the prediction: the median errors of the families that priced it, on
 /// programs that they were not fitted to, times their shares of the time. Families err by
 /// themselves (squares add up), the steps of one family alike.
 double ErrorOf(const Prediction& p, const LaneProfile& profile);
