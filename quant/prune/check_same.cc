@@ -30,8 +30,8 @@ Status CheckSame(const Graph& before, const Graph& after, const Samples& samples
       std::any_of(before.values().begin(), before.values().end(), [](const auto& v) {
         return v->type().is_tensor() && IsFloat(v->dtype()) && BitWidth(v->dtype()) <= 16;
       });
-  if (e.worst <= (has_16_bits ? kSameNoise16 : kSameNoise)) return {};
-  return Internal(Cat(what, ", by ", Rounded(e.worst, 3), " of its outputs' energy"));
+  if (e.worst_of_all <= (has_16_bits ? kSameNoise16 : kSameNoise)) return {};
+  return Internal(Cat(what, ", by ", Rounded(e.worst_of_all, 3), " of its outputs' energy"));
 }
 
 }  // namespace infer

@@ -80,10 +80,10 @@ class CostMeter {
       GraphEditor(pruned).SetConstant(v, w.place.Write(done.matrix.weights, *v->constant()));
     }
     INFER_ASSIGN(const HeldOutError error, held_out_.Measure(pruned));
-    KeptCost c{error.judged_noise, {}};
+    KeptCost c{error.noise, {}};
     for (size_t k = 0; k < units.size(); ++k)
       c.points.emplace_back(units[k],
-                            error.judged_noise * (errors[at] > 0 ? errors[k] / errors[at] : 1.0));
+                            error.noise * (errors[at] > 0 ? errors[k] / errors[at] : 1.0));
     return c;
   }
 

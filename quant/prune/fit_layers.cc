@@ -133,7 +133,7 @@ class ChannelFitter {
                  HeldOut::Make(work_, EvenlySpaced(judges, kNearerSamples), backend_, o));
     INFER_ASSIGN(const HeldOutError of_a, judge.Measure(a));
     INFER_ASSIGN(const HeldOutError of_b, judge.Measure(b));
-    return of_a.judged_noise < of_b.judged_noise;
+    return of_a.noise < of_b.noise;
   }
 
   const Graph& work_;

@@ -185,7 +185,7 @@ class GroupPlanner {
       INFER_TRY(WriteLayer(layer, left, cut));
     }
     INFER_ASSIGN(const HeldOutError e, held_out_->Measure(cut));
-    return e.judged_noise;
+    return e.noise;
   }
 
   /// Errors times noise per error, which is interpolated between the points that were measured.

@@ -101,7 +101,7 @@ class LevelMeter {
       alone.matrix = std::move(products[k]);
       INFER_TRY(WriteLayer(w, alone, split));
       INFER_ASSIGN(const HeldOutError e, held_out_.Measure(split));
-      noises.push_back(e.judged_noise);
+      noises.push_back(e.noise);
     }
     c.costs = CostsBetween(c.errors, at, noises);
     return c;

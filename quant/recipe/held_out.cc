@@ -18,12 +18,12 @@ constexpr double kMostSpread = 4, kUnknownSpread = 2;
 
 double UpperBound(std::span<const double> noise, std::span<const double> signal) {
   const size_t n = noise.size();
-  double judged_noise = 0, all_signal = 0;
+  double all_noise = 0, all_signal = 0;
   for (size_t i = 0; i < n; ++i) {
-    judged_noise += noise[i];
+    all_noise += noise[i];
     all_signal += signal[i];
   }
-  const double ratio = judged_noise / all_signal;
+  const double ratio = all_noise / all_signal;
   if (n < 3) return ratio * kUnknownSpread;
   // Less than this share of the noise in all other samples tells no more than none.
   const double least = 1e-3 * ratio;
@@ -31,7 +31,7 @@ double UpperBound(std::span<const double> noise, std::span<const double> signal)
   double mean = 0;
   for (size_t i = 0; i < n; ++i) {
     const double others = all_signal - signal[i];
-    const double without = others > 0 ? (judged_noise - noise[i]) / others : ratio;
+    const double without = others > 0 ? (all_noise - noise[i]) / others : ratio;
     logs.push_back(std::log(std::max(without, least)));
     mean += logs.back() / static_cast<double>(n);
   }
@@ -292,7 +292,6 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
   }
   Spend(*t.program, e.us, runs);
   e.by_sample.assign(static_cast<size_t>(runs), 0.0);
-  const double outputs = static_cast<double>(t.num_outputs);
   const auto judged = static_cast<double>(std::count(is_judged_.begin(), is_judged_.end(), true));
   for (size_t k = 0; k < t.num_outputs; ++k) {
     Sums all;
@@ -313,10 +312,11 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
       noises.push_back(noise);
       signals.push_back(base > 0 ? (all.floats ? s.signal : static_cast<double>(s.elements)) / base
                                  : 1.0 / static_cast<double>(runs));
-      e.by_sample[i] += noise * static_cast<double>(runs) / outputs;
+      if (is_judged_[k]) e.by_sample[i] += noise * static_cast<double>(runs) / judged;
     }
-    e.noise += output_noise / outputs;
-    if (is_judged_[k]) e.judged_noise += output_noise / judged;
+    e.worst_of_all = std::max(e.worst_of_all, output_noise);
+    if (!is_judged_[k]) continue;
+    e.noise += output_noise / judged;
     e.worst = std::max(e.worst, output_noise);
     const double sure = UpperBound(noises, signals);
     e.sure_worst = std::max(e.sure_worst, sure);

@@ -8,12 +8,14 @@
 
 namespace infer {
 
+/// Of the outputs that a model is judged by (JudgedOutputs): caches of what others are computed from
+/// do not count, since an error in them is seen in those.
 struct HeldOutError {
   /// Mean over the outputs of sum d^2 / sum r^2 (r golden, d
   /// difference); for outputs that are no floats the share of elements that differ. An output whose
   /// NaN or infinities differ counts 1 more.
   double noise = 0;
-  double worst = 0;  ///< the largest of all outputs, caches too
+  double worst = 0;  ///< the largest of them
   /// By sample: the same mean with d of the sample and r of all samples; their mean is `noise`.
   std::vector<double> by_sample;
   /// What `worst` will hardly exceed on other samples: the largest upper end of its one-sided 95 %
@@ -33,7 +35,7 @@ struct HeldOutError {
   int64_t labelled = 0, lost = 0, gained = 0;
   double drop = 0, drop_error = 0;  ///< with its standard error
   double others_sure_worst = 0;     ///< `sure_worst` of the outputs but output 0; 0: there are none
-  double judged_noise = 0;          ///< `noise` of JudgedOutputs: caches do not count
+  double worst_of_all = 0;          ///< `worst` of all outputs, caches too
   double us = 0;                    ///< of a run, by HeldOut::Options::costs
 };
 /// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
@@ -75,7 +77,7 @@ class HeldOut {
   Result<double> MicrosecondsOf(const Graph& g, const TappedProgram& t) const;
 
   std::vector<std::vector<Datum>> golden_;
-  std::vector<bool> is_judged_;               ///< by output: `judged_noise` counts it
+  std::vector<bool> is_judged_;               ///< by output: it counts
   std::vector<std::vector<int64_t>> labels_;  ///< as golden_; empty: there are none
 };
 

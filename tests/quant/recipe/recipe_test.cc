@@ -247,6 +247,29 @@ TEST(HeldOut, MeasuresNoiseOverSignal) {
   EXPECT_NEAR(mean, other->noise, 1e-9);
 }
 
+/// What scores are computed from is seen in them; a cache that only the next run reads would outvote
+/// them by the number of layers.
+TEST(HeldOut, CachesCountThroughTheScores) {
+  const auto graph = [](double of_cache, double of_scores) {
+    return MustParse(Cat("graph g(x: f32[1,2,1,4], a: f32[1,2,3,4]) -> (y, k) { c = const f32[] {",
+                         of_cache, "} d = const f32[] {", of_scores,
+                         "} r = Mul(x, c) k = Concat(a, r) {axis=2} t = Transpose(k) "
+                         "{perm=[0,1,3,2]} s = MatMul(x, t) h = const f32[] {100} "
+                         "e = Add(s, h) y = Mul(e, d) }"));
+  };
+  const Graph g = graph(1, 1);
+  const auto backend = MakeReferenceBackend();
+  const auto held = HeldOut::Make(g, NormalSamples(g, 8, 1), *backend, {});
+  ASSERT_TRUE(held.ok());
+  const auto cache = held->Measure(graph(1.5, 1)), scores = held->Measure(graph(1, 1.1));
+  ASSERT_TRUE(cache.ok() && scores.ok());
+  EXPECT_NEAR(scores->worst, 0.01, 1e-6);
+  EXPECT_EQ(scores->noise, scores->worst) << "the cache's 0 would halve it";
+  EXPECT_EQ(cache->noise, cache->worst) << "one output is judged";
+  EXPECT_GT(cache->noise, 0) << "its error is seen in the scores";
+  EXPECT_GT(cache->worst_of_all, 10 * cache->worst) << "the cache itself errs more";
+}
+
 /// Changes whose noise adds up: what fits is chosen, also behind one that does not.
 TEST(SubsetSearch, FillsTheLimitWithTheMostGain) {
   const std::vector<double> noise = {5, 1, 1, 9, 2, 1}, gain = {10, 1, 1, 1, 1, 1};
