@@ -18,13 +18,13 @@ void ExpectBlock(const std::vector<StepInfo>& steps, size_t count, const std::st
   EXPECT_EQ(steps.size(), count) << what;
 }
 
-struct Form {
+struct BlockForm {
   int64_t batch = 2, heads = 4, groups = 4, queries = 5, keys = 5, past = 0, size = 8, values = 8;
   bool split = true;  ///< [B, heads, length, size], else [B, length, heads * size]
   std::string mask = {}, attrs = {}, results = "y";
 };
 
-std::string Text(const Form& f) {
+std::string Text(const BlockForm& f) {
   const auto type = [&](int64_t heads, int64_t length, int64_t size) {
     return f.split ? Cat("f32[", f.batch, ",", heads, ",", length, ",", size, "]")
                    : Cat("f32[", f.batch, ",", length, ",", heads * size, "]");
@@ -45,7 +45,7 @@ std::string Text(const Form& f) {
              attrs, "} }");
 }
 
-void Check(const Form& f, size_t steps = 1) {
+void Check(const BlockForm& f, size_t steps = 1) {
   const std::string text = Text(f);
   ExpectBlock(CheckGraph(text, static_cast<uint64_t>(f.queries + f.keys), 4e-6), steps, text);
 }

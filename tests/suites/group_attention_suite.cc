@@ -5,7 +5,7 @@
 namespace infer {
 namespace {
 
-struct Form {
+struct GroupForm {
   int64_t batch = 2, queries = 1, heads = 4, groups = 2, size = 20, past = 9;
   std::string lengths = "{7, 4}";
   int64_t total = 9;
@@ -15,7 +15,7 @@ struct Form {
   bool late_total = false;            ///< only the run knows total_sequence_length
 };
 
-std::string Text(const Form& f) {
+std::string Text(const GroupForm& f) {
   const auto head = [&](int64_t heads) {
     return Cat("f32[", f.batch, ",", f.queries, ",", heads * f.size, "]");
   };
