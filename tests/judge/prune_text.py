@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What pruning costs a language model with a cache: divergence and equal first choices (docs/pruning.md).
 
-    tests/judge/prune_text.py INFER_OPT [--rows a,b] [--work FOLDER]      (needs numpy, onnxruntime)
+    tests/judge/prune_text.py INFER_OPT [--rows 'a;b'] [--work FOLDER]      (needs numpy, onnxruntime)
 
 stories260k_a of INFER_TEST_DATA, on texts sampled from it: 128 calibrate, 200 of another seed judge; of each the first 32 tokens
 are the cache, the next 32 are scored. Told is the Kullback-Leibler divergence per token of the dense model's distribution from the
