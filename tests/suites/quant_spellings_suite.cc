@@ -165,6 +165,21 @@ TEST(QuantSpellings, APairForEachReader) {
                      "f = DequantizeLinear(k, xs, xz) ", tail)});
 }
 
+/// ONNX Runtime: operands and result of a Concat have parameters of their own.
+TEST(QuantSpellings, JoinsOfOtherCodes) {
+  const std::string head =
+      Cat("graph g(x: f32[1,8,6,6], t: f32[1,3,6,6], f: f32[1,2,6,6]) -> (y) { ", kX, kY,
+          "ts = const f32[] {0.5} tz = const u8[] {0} q = QuantizeLinear(x, xs, xz) ",
+          "d = DequantizeLinear(q, xs, xz) u = QuantizeLinear(t, ts, tz) ",
+          "e = DequantizeLinear(u, ts, tz) g = Relu(f) ");
+  CheckSpelling({"joined codes",
+                 Cat(head, "c = Concat(d, e, g) {axis=1} p = QuantizeLinear(c, ys, yz) ",
+                     "y = DequantizeLinear(p, ys, yz) }"),
+                 Cat(head, "dq = QuantizeLinear(d, ys, yz) eq = QuantizeLinear(e, ys, yz) ",
+                     "gq = QuantizeLinear(g, ys, yz) p = Concat(dq, eq, gq) {axis=1} ",
+                     "y = DequantizeLinear(p, ys, yz) }")});
+}
+
 /// Brevitas and PyTorch: codes of fewer bits.
 TEST(QuantSpellings, ClippedCodes) {
   for (std::string_view activation : {"", "r = Relu(c) "})

@@ -8,6 +8,9 @@ X_SCALE = np.float32(0.02)
 WEIGHT_LIMIT = 63  # u8 by i8 in pairs stays within 16 bits, where ONNX Runtime on processors without VNNI adds so
 
 
+WITH_WEIGHTS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}  # the axis of results, of Gemm without transB
+
+
 class CodeLayer(Layer):
     """A float layer of one operator, spelled with codes: inputs and result of `kind`, weights i8, a bias i32."""
 
@@ -21,22 +24,27 @@ class CodeLayer(Layer):
         r = np.random.default_rng(len(layer.name))
         low = 0 if kind == "uint8" else -128
         for name, value in layer.inputs.items():
+            if value.dtype != np.float32:
+                self.inputs[name] = value
+                continue
             codes = np.clip(np.rint(r.normal(float(self.zero), 32, value.shape)), low, low + 255)
             self.inputs[name] = codes.astype(self.kind)
         self.name = "%s %s%s%s" % (kind, layer.name, " per channel" * self.per_channel, " relu" * relu)
 
     def parts(self):
-        """Names of constants, by their role."""
-        names = list(self.constants)
+        """Names of constants that get codes, by their role; others stay as they are."""
+        names = list(self.constants) if self.op in WITH_WEIGHTS else []
         return {"weights": names[0], **({"bias": names[1]} if len(names) > 1 else {})} if names else {}
 
     def weights_axis(self):
-        return 0 if self.op == "Conv" or self.attributes.get("transB") else self.constants[self.parts()["weights"]].ndim - 1
+        return 0 if self.attributes.get("transB") else WITH_WEIGHTS[self.op]
 
     def model(self):
         nodes, constants = [], {"xs": X_SCALE, "zero": self.zero}
-        real = {}
-        for name in self.inputs:
+        real = {n: n for n in self.operands()}
+        if not self.parts():
+            constants.update({n: v for n, v in self.constants.items() if n})
+        for name in (n for n, v in self.inputs.items() if v.dtype == self.kind):
             nodes.append(helper.make_node("DequantizeLinear", [name, "xs", "zero"], [name + "_real"]))
             real[name] = name + "_real"
         spread = 32 * float(X_SCALE)
@@ -73,21 +81,29 @@ class CodeLayer(Layer):
         return onnx.shape_inference.infer_shapes(made)
 
 
+def is_of_floats(layer):
+    """Something to give codes to, and no operand of another type that ONNX Runtime's rules for codes do not know."""
+    return any(v.dtype == np.float32 for v in layer.inputs.values()) and layer.op not in ("Where", "Clip", "Gather")
+
+
 def quantized(generator):
-    """A convolution, product, sum or mean of codes, its extents drawn as those of the float families."""
+    """A layer of codes, its extents drawn as those of the float families."""
     g = generator
-    kind, per_channel, relu = str(g.pick("uint8", "uint8", "int8")), bool(g.pick(True, False)), bool(g.pick(True, False))
-    what = g.pick("conv", "conv", "conv", "product", "product", "sum", "mean")
-    if what == "conv":
-        layer = g.conv()
-    elif what == "product":
-        layer = g.matmul()
-        while not layer.constants or layer.name.startswith("MatMul vector"):
-            layer = g.matmul()
-    elif what == "sum":
+    kind, per_channel, relu = str(g.pick("uint8", "uint8", "int8")), bool(g.pick(True, False)), bool(g.pick(True, False, False))
+    family = str(g.pick("conv", "conv", "conv", "matmul", "matmul", "pool", "elementwise", "move", "resize", "conv_transpose", "sum",
+                        "gate", "softmax"))
+    if family == "sum":
         shape = g.pick((1, 64, 56, 56), (1, 197, 768), (1, 128, 14, 14), (1, 16, 112, 112))
         layer = Layer("Add", {"x": g.floats(*shape), "z": g.floats(*shape)}, name="Add " + "x".join(map(str, shape)))
+    elif family == "gate":
+        c, size = int(g.pick(16, 72, 120, 240, 480, 960)), int(g.pick(7, 14, 28, 56))
+        layer = Layer("Mul", {"x": g.floats(1, c, size, size), "z": g.floats(1, c, 1, 1)}, name="Mul gate c%d %d" % (c, size))
+    elif family == "softmax":
+        n, k = g.rows()
+        layer = Layer("Softmax", {"x": g.floats(1, n, k)}, {}, {"axis": -1}, "Softmax %dx%d" % (n, k))
     else:
-        c, size = min(g.channels(), 512), int(g.pick(7, 14, 28))
-        layer = Layer("GlobalAveragePool", {"x": g.floats(1, c, size, size)}, name="GlobalAveragePool c%d %d" % (c, size))
-    return CodeLayer(layer, kind, per_channel, relu)
+        layer = getattr(g, family)()
+        while not is_of_floats(layer):
+            layer = getattr(g, family)()
+    # Behind what only moves elements nothing follows.
+    return CodeLayer(layer, kind, per_channel, relu and family in ("conv", "matmul", "sum"))

@@ -7,7 +7,8 @@
 /// (Polygraphy, TensorFlow, AIMET); weights in f32 behind QuantizeLinear (PyTorch, NNCF); scales
 /// and zero points that are cast or reshaped first (PyTorch); Clip of codes to fewer bits (PyTorch,
 /// Brevitas); a QuantizeLinear for each reader of a tensor (OpenVINO, PyTorch); weights transposed
-/// behind DequantizeLinear (PyTorch); a bias in an Add of its own (TensorFlow, PyTorch).
+/// behind DequantizeLinear (PyTorch); a bias in an Add of its own (TensorFlow, PyTorch); a Concat
+/// whose operands and result have parameters of their own (ONNX Runtime).
 #include "lib/ir/graph.h"
 
 namespace infer {

@@ -125,6 +125,9 @@ struct Loops {
                           const Int8Params& p);
   /// With the scales divided beforehand: elements within some 1e-4 of a half may round otherwise.
   Int8Fn add_8, mul_8;
+  /// Every step rounded to f32 as the operators do, the quotient from the scale's reciprocal and
+  /// its remainder (Markstein, 1990), which is exact but where numbers leave the range of f32.
+  Int8Fn reciprocal_add_8, reciprocal_mul_8;
   /// Every step rounded to f32 as the operators do.
   Int8Fn exact_add_8, exact_mul_8;
   /// QLinearAdd and QLinearMul: scales divided first, and the zero point added before rounding.

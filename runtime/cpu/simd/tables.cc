@@ -3,6 +3,7 @@
 #include "lib/support/isa_tables.h"
 #include "runtime/cpu/simd/attention.h"
 #include "runtime/cpu/simd/byte_attention.h"
+#include "runtime/cpu/simd/byte_sums.h"
 #include "runtime/cpu/simd/bytes.h"
 #include "runtime/cpu/simd/depthwise.h"
 #include "runtime/cpu/simd/elements.h"

@@ -275,6 +275,9 @@ TEST(Loops, SumsAndProductsOf8Bits) {
         }
         (add ? table->exact_add_8 : table->exact_mul_8)(a.data(), b.data(), y.data(), 65536, p);
         EXPECT_TRUE(y == want) << table->isa << " add " << add << " scale " << p.scale_a;
+        (add ? table->reciprocal_add_8 : table->reciprocal_mul_8)(a.data(), b.data(), y.data(),
+                                                                  65536, p);
+        EXPECT_TRUE(y == want) << table->isa << " by reciprocal, add " << add;
         (add ? table->add_8 : table->mul_8)(a.data(), b.data(), y.data(), 65536, p);
         int worst = 0;
         for (size_t i = 0; i < y.size(); ++i)

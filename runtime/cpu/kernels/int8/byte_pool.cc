@@ -1,11 +1,11 @@
 #include "runtime/cpu/kernels/int8/byte_pool.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "lib/ops/conv/conv_geometry.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/int8/byte_mean.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
 #include "runtime/cpu/simd/loops.h"
@@ -17,7 +17,7 @@ constexpr int64_t kPoolGrain = 1 << 15;
 
 /// Windows of up to three spatial axes over images with their channels last.
 struct AverageWindows {
-  ByteAverage average;
+  ByteMean mean;
   int64_t images = 1, channels = 1;
   bool with_padding = false;
   Dims image = {1, 1, 1};
@@ -46,56 +46,35 @@ struct AverageWindows {
   }
 
  private:
-  static constexpr int64_t kTile = 256;
-
   void Pixel(const std::byte* from, const WindowSpan* const (&w)[3], std::byte* to) const {
-    const int64_t count = with_padding
-                              ? w[0]->padded_count * w[1]->padded_count * w[2]->padded_count
-                              : w[0]->count * w[1]->count * w[2]->count;
-    for (int64_t c = 0; c < channels; c += kTile) {
-      const int64_t n = std::min(kTile, channels - c);
-      double sum[kTile] = {};
-      float real[kTile];
-      for (int64_t d = 0; d < w[0]->count; ++d)
-        for (int64_t h = 0; h < w[1]->count; ++h) {
-          const int64_t row =
-              (w[0]->first + d * w[0]->step) * image[1] + w[1]->first + h * w[1]->step;
-          for (int64_t x = 0; x < w[2]->count; ++x) {
-            const int64_t pixel = row * image[2] + w[2]->first + x * w[2]->step;
-            Dequantize(from + pixel * channels + c, n, real);
-            for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<double>(real[i]);
-          }
-        }
-      for (int64_t i = 0; i < n; ++i)
-        real[i] = static_cast<float>(sum[i] / static_cast<double>(count));
-      Quantize(real, n, to + c);
+    const int64_t elements = w[0]->count * w[1]->count * w[2]->count;
+    const int64_t divisor =
+        with_padding ? w[0]->padded_count * w[1]->padded_count * w[2]->padded_count : elements;
+    for (int64_t c = 0; c < channels; c += ByteMean::kTile) {
+      const int64_t n = std::min(ByteMean::kTile, channels - c);
+      uint32_t sums[ByteMean::kTile] = {};
+      EachRow(w, [&](int64_t pixel) {
+        simd::TheByteSums().columns(As<uint8_t>(from + pixel * channels + c), w[2]->count,
+                                    w[2]->step * channels, n, mean.flip(), sums);
+      });
+      mean.Write(sums, n, elements, divisor, to + c, [&](int64_t i) {
+        double sum = 0;
+        EachRow(w, [&](int64_t pixel) {
+          for (int64_t x = 0; x < w[2]->count; ++x)
+            sum += mean.Real(from[(pixel + x * w[2]->step) * channels + c + i]);
+        });
+        return sum;
+      });
     }
   }
 
-  void Dequantize(const std::byte* x, int64_t n, float* real) const {
-    const simd::Loops& loops = simd::TheLoops();
-    const ByteScale& s = average.from;
-    if (s.dtype == DType::kU8)
-      loops.dequantize_u8(As<uint8_t>(x), real, n, s.scale, s.zero);
-    else
-      loops.dequantize_s8(As<int8_t>(x), real, n, s.scale, s.zero);
-  }
-
-  void Quantize(const float* real, int64_t n, std::byte* y) const {
-    const simd::Loops& loops = simd::TheLoops();
-    const ByteScale& s = average.to;
-    if (average.rounds_last) {
-      const float lo = LowestCode(s.dtype), hi = lo + 255, zero = static_cast<float>(s.zero);
-      for (int64_t i = 0; i < n; ++i) {
-        const float code = std::nearbyint(real[i] / s.scale + zero);
-        const float q = std::isnan(code) ? zero : std::clamp(code, lo, hi);
-        y[i] = static_cast<std::byte>(static_cast<int32_t>(q));
-      }
-    } else if (s.dtype == DType::kU8) {
-      loops.quantize_u8(real, As<uint8_t>(y), n, s.scale, s.zero);
-    } else {
-      loops.quantize_s8(real, As<int8_t>(y), n, s.scale, s.zero);
-    }
+  /// `row(pixel)` for the first pixel of each row of the window.
+  template <typename Row>
+  void EachRow(const WindowSpan* const (&w)[3], Row row) const {
+    for (int64_t d = 0; d < w[0]->count; ++d)
+      for (int64_t h = 0; h < w[1]->count; ++h)
+        row(((w[0]->first + d * w[0]->step) * image[1] + w[1]->first + h * w[1]->step) * image[2] +
+            w[2]->first);
   }
 };
 
@@ -106,8 +85,7 @@ Result<Prepared> PrepareByteAverage(const ByteAverage& average, const Node& node
   const Operand& x = in[static_cast<size_t>(average.x)];
   if (x.dims.size() < 3 || x.dims.size() > 5) return Unsupported("rank");
   const size_t first = average.channels_last ? 1 : 2, spatial = x.dims.size() - 2;
-  AverageWindows w;
-  w.average = average;
+  AverageWindows w{ByteMean(average.from, average.to, average.rounds_last)};
   w.images = x.dims[0];
   w.channels = average.channels_last ? x.dims.back() : x.dims[1];
   w.with_padding = node.Attr<int64_t>("count_include_pad") != 0;
@@ -125,6 +103,7 @@ Result<Prepared> PrepareByteAverage(const ByteAverage& average, const Node& node
     for (const WindowSpan& s : w.spans[axis])
       if (s.count <= 0) return Unsupported("a window lies in the padding");
   }
+  if (w.taps() >= simd::kByteSumLimit) return Unsupported("a window of over 16 million elements");
   Prepared p;
   p.name = Cat("own:", simd::TheLoops().isa);
   p.unused.assign(in.size(), true);

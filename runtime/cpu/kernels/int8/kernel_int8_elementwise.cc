@@ -11,6 +11,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/int8/byte_binary.h"
+#include "runtime/cpu/kernels/int8/byte_mean.h"
 #include "runtime/cpu/kernels/int8/byte_pool.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/launch/view.h"
@@ -36,20 +37,25 @@ std::string RefuseBinary8(const StepCall& call) {
   return "";
 }
 
-/// The fast loop where it rounds each of the 65,536 pairs of operands as the exact one does.
+/// The fastest loop that rounds each of the 65,536 pairs of operands as the exact one does.
 simd::Loops::Int8Fn LoopOf(bool add, const simd::Int8Params& params) {
   const simd::Loops& loops = simd::TheLoops();
-  const auto fast = add ? loops.add_8 : loops.mul_8;
   const auto exact = add ? loops.exact_add_8 : loops.exact_mul_8;
   std::array<uint8_t, 256> a, b, y, want;
   std::iota(b.begin(), b.end(), uint8_t{0});
-  for (const uint8_t value : b) {
-    a.fill(value);
-    fast(a.data(), b.data(), y.data(), 256, params);
-    exact(a.data(), b.data(), want.data(), 256, params);
-    if (y != want) return exact;
-  }
-  return fast;
+  const auto is_exact = [&](simd::Loops::Int8Fn loop) {
+    for (const uint8_t value : b) {
+      a.fill(value);
+      loop(a.data(), b.data(), y.data(), 256, params);
+      exact(a.data(), b.data(), want.data(), 256, params);
+      if (y != want) return false;
+    }
+    return true;
+  };
+  for (const auto loop :
+       {add ? loops.add_8 : loops.mul_8, add ? loops.reciprocal_add_8 : loops.reciprocal_mul_8})
+    if (is_exact(loop)) return loop;
+  return exact;
 }
 
 std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
@@ -146,37 +152,34 @@ std::string RefuseMean8(const StepCall& call) {
   return g->activations.empty() ? "" : "an activation follows";
 }
 
-/// The mean of each channel of an image [rows][channels]. As the graph does it: real values in f32,
-/// their mean, the quantization of that; in double the sum of some thousand such values is exact,
-/// whatever the order.
+/// The mean of each channel of an image, [rows][channels] or, `planes`, [channels][rows].
 struct Mean8 {
-  QuantParams8 x, y;
+  ByteMean mean;
   int64_t rows, channels;
+  bool planes;
 
   void Image(const std::byte* from, std::byte* to, int64_t begin, int64_t end) const {
-    constexpr int64_t kTile = 256;
-    const simd::Loops& loops = simd::TheLoops();
-    for (int64_t c = begin; c < end; c += kTile) {
-      const int64_t n = std::min(kTile, end - c);
-      double sum[kTile] = {};
-      float real[kTile];
-      for (int64_t r = 0; r < rows; ++r) {
-        const std::byte* at = from + r * channels + c;
-        if (x.dtype == DType::kU8)
-          loops.dequantize_u8(As<uint8_t>(at), real, n, x.scale(), x.zero_point());
-        else
-          loops.dequantize_s8(As<int8_t>(at), real, n, x.scale(), x.zero_point());
-        for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<double>(real[i]);
-      }
-      for (int64_t i = 0; i < n; ++i)
-        real[i] = static_cast<float>(sum[i] / static_cast<double>(rows));
-      if (y.dtype == DType::kU8)
-        loops.quantize_u8(real, As<uint8_t>(to) + c, n, y.scale(), y.zero_point());
+    const simd::ByteSums& add = simd::TheByteSums();
+    for (int64_t c = begin; c < end; c += ByteMean::kTile) {
+      const int64_t n = std::min(ByteMean::kTile, end - c);
+      const std::byte* const first = from + c * (planes ? rows : 1);
+      const int64_t next = planes ? rows : 1, step = planes ? 1 : channels;
+      uint32_t sums[ByteMean::kTile] = {};
+      if (planes)
+        for (int64_t i = 0; i < n; ++i)
+          sums[i] = add.row(As<uint8_t>(first + i * rows), rows, mean.flip());
       else
-        loops.quantize_s8(real, As<int8_t>(to) + c, n, y.scale(), y.zero_point());
+        add.columns(As<uint8_t>(first), rows, channels, n, mean.flip(), sums);
+      mean.Write(sums, n, rows, rows, to + c, [&](int64_t i) {
+        double sum = 0;
+        for (int64_t r = 0; r < rows; ++r) sum += mean.Real(first[i * next + r * step]);
+        return sum;
+      });
     }
   }
 };
+
+ByteScale ScaleOf(const QuantParams8& p) { return {p.dtype, p.scale(), p.zero_point()}; }
 
 std::unique_ptr<Kernel> MakeAveragePool8(const StepCall& call) {
   const Node& n = call.main();
@@ -184,15 +187,16 @@ std::unique_ptr<Kernel> MakeAveragePool8(const StepCall& call) {
   INFER_CHECK(g.output && g.inputs[0]);
   const QuantParams8 &x = g.inputs[0]->params, &y = *g.output;
   ByteAverage average;
-  average.from = {x.dtype, x.scale(), x.zero_point()};
-  average.to = {y.dtype, y.scale(), y.zero_point()};
+  average.from = ScaleOf(x);
+  average.to = ScaleOf(y);
   average.x = g.inputs[0]->operand;
   return KernelOf([average, &n](std::span<const Operand> in, std::span<const Operand> out) {
     return PrepareByteAverage(average, n, in, out[0]);
   });
 }
 
-/// Over channels last, in which integer convolutions give their results.
+/// Over channels last, in which integer convolutions give their results, or over planes as they
+/// come.
 std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
   const QuantGroup g = *WholeCodeGroup(call, 1);
   INFER_CHECK(g.output && g.inputs[0]);
@@ -202,17 +206,22 @@ std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
     const Dims& dims = in[static_cast<size_t>(at)].dims;
     if (dims.size() < 3 || dims.size() > 5) return Unsupported("rank");
     const int64_t images = dims[0], channels = dims[1];
-    const Mean8 mean{x, y, NumElements(dims) / (images * channels), channels};
+    const Operand& operand = in[static_cast<size_t>(at)];
+    const bool planes = operand.layout.plain();
+    const Mean8 mean{ByteMean(ScaleOf(x), ScaleOf(y), false),
+                     NumElements(dims) / (images * channels), channels, planes};
+    if (mean.rows >= simd::kByteSumLimit) return Unsupported("an image of over 16 million pixels");
     const size_t result = in.size();
     Prepared p;
     p.name = OwnName();
     p.unused.assign(in.size(), true);
     p.unused[static_cast<size_t>(at)] = false;
     p.in_layouts.resize(in.size());
-    p.in_layouts[static_cast<size_t>(at)] = onednn::ChannelsLast(x.dtype, dims);
+    if (!planes) p.in_layouts[static_cast<size_t>(at)] = onednn::ChannelsLast(x.dtype, dims);
+    const int64_t least = planes ? 1 : 64;  // channels of a part: whole lines of the cache
     p.launch = LaunchOf([=](std::byte* const* args) {
       for (int64_t n = 0; n < images; ++n)
-        ForRange(channels, std::max<int64_t>(64, kByteGrain / mean.rows),
+        ForRange(channels, std::max(least, kByteGrain / std::max<int64_t>(1, mean.rows)),
                  [&](int64_t begin, int64_t end) {
                    mean.Image(args[at] + n * mean.rows * channels, args[result] + n * channels,
                               begin, end);
