@@ -180,6 +180,19 @@ TEST(QuantSpellings, JoinsOfOtherCodes) {
                      "y = DequantizeLinear(p, ys, yz) }")});
 }
 
+/// Codes of other parameters: by a table, no step in f32 between.
+TEST(QuantSpellings, CodesOfOtherParameters) {
+  const std::string text =
+      Cat("graph g(q: u8[3,50]) -> (y) { ", kX, "ys = const f32[] {0.0625} yz = const i8[] {-9} ",
+          "d = DequantizeLinear(q, xs, xz) y = QuantizeLinear(d, ys, yz) }");
+  Random random(3);
+  const std::vector<Datum> inputs{RandomInput(DType::kU8, {3, 50}, random)};
+  const auto steps = CheckGraph(text, inputs, 0);
+  if (BackendUnderTest().name() != "cpu" || steps.empty()) return;
+  EXPECT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps.back().kernel, "own:table");
+}
+
 /// Brevitas and PyTorch: codes of fewer bits.
 TEST(QuantSpellings, ClippedCodes) {
   for (std::string_view activation : {"", "r = Relu(c) "})

@@ -69,6 +69,8 @@ class SpellingUnifier {
     INFER_TRY(ForEachNode(g_, [this](Node& n) { return IsMove(n) ? MoveCodes(n) : Status(); }));
     INFER_TRY(ForEachNode(
         g_, [this](Node& n) { return n.Is(Trait::kQuantize) ? JoinCodes(n) : Status(); }));
+    INFER_TRY(ForEachNode(
+        g_, [this](Node& n) { return n.Is(Trait::kQuantize) ? BetweenCodes(n) : Status(); }));
     INFER_TRY(
         ForEachNode(g_, [this](Node& n) { return n.Is(Trait::kSum) ? TakeBias(n) : Status(); }));
     if (changed_ > 0) editor_.Sweep();
@@ -282,6 +284,23 @@ class SpellingUnifier {
                  editor_.Add("Concat", std::move(codes), concat->attrs(), "", NamesOf(*concat)));
     INFER_TRY(ReplaceNode(editor_, q, joined));
     if (concat->output()->is_dead()) editor_.Erase(*concat);
+    ++changed_;
+    return {};
+  }
+
+  /// Codes that become other codes: an Identity between is the operator around which a group forms,
+  /// so that a table does it.
+  Status BetweenCodes(Node& q) {
+    const Value* const real = q.input(0);
+    if (!IsOfCodes(real) || !Is8Bit(q.output()) || !IsOneNumber(q.input(1)) ||
+        !IsOneNumber(real->producer()->input(1)))
+      return {};
+    editor_.InsertBefore(q);
+    std::vector<Value*> operands = q.inputs();
+    INFER_ASSIGN(operands[0], editor_.Add("Identity", {q.input(0)}));
+    INFER_ASSIGN(Value * y,
+                 editor_.Add("QuantizeLinear", std::move(operands), q.attrs(), "", NamesOf(q)));
+    INFER_TRY(ReplaceNode(editor_, q, y));
     ++changed_;
     return {};
   }
