@@ -63,6 +63,14 @@ class BenchRun(BenchTestCase):
                                report["results"][0]["memory"]["weight_bytes"] / 2)
             self.assertLess(cold["allocated_peak_bytes"], 1 << 30)
 
+    def test_peaks_are_of_the_process_alone(self):
+        """Those of getrusage are also of the process that starts it, where that one is larger."""
+        ballast = b"x" * (512 << 20)
+        memory = self.report(MODEL, *QUICK[:-2], "--cold", 1, "--set", "batch=1")["results"][0]["memory"]
+        for kind in ("peak_resident_bytes", "cold_peak_resident_bytes"):
+            self.assertGreater(memory[kind], 1 << 20, kind)
+            self.assertLess(memory[kind], len(ballast), kind)
+
     def test_formats(self):
         args = [MODEL, *QUICK, "--batch", "1,2"]
         report = json.loads(self.bench(*args, "--format", "json").stdout)

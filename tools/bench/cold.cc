@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "tools/bench/allocations.h"
 #include "tools/bench/distribution.h"
 #include "tools/common/command.h"
+#include "tools/common/host.h"
 #include "tools/common/limits.h"
 #include "tools/common/self.h"
 
@@ -156,15 +156,13 @@ class Child {
       text.append(block, static_cast<size_t>(n));
     }
   }
-  /// What it used; how it ended is in `status`.
-  rusage Wait(int* status = nullptr) {
-    rusage usage{};
-    int ended = 0;
-    while (::wait4(pid_, &ended, 0, &usage) < 0 && errno == EINTR) {
+  /// How it ended.
+  int Wait() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
     pid_ = -1;
-    if (status) *status = ended;
-    return usage;
+    return status;
   }
 
  private:
@@ -189,8 +187,7 @@ Result<ColdStart> OneStart(const std::string& path, const std::string& request,
   INFER_ASSIGN(const std::string self, SelfPath());
   INFER_ASSIGN(auto child, Child::Start({self, kColdArgument, path, request}));
   INFER_ASSIGN(const std::string text, child->Read(stop));
-  int status = 0;
-  const rusage usage = child->Wait(&status);
+  const int status = child->Wait();
   const Json answer = Json::parse(text, nullptr, false);
   if (!answer.is_object()) return HowItEnded(status);
   if (answer.contains("error")) return Status(answer.at("code").get<Code>(), answer.at("error"));
@@ -202,7 +199,7 @@ Result<ColdStart> OneStart(const std::string& path, const std::string& request,
   c.total_ms = answer.at("done_at").get<double>() - start - answer.at("inputs_ms").get<double>() -
                answer.at("convert_ms").get<double>();
   c.rest_ms = c.total_ms - c.process_ms - c.load_ms - c.compile_ms - c.first_ms;
-  c.peak_resident_bytes = int64_t{usage.ru_maxrss} * 1024;
+  c.peak_resident_bytes = answer.at("peak_resident_bytes");
   if (const Json& p = answer.at("pipelines"); !p.is_null())
     c.pipelines = PipelineInfo{p.at("made"), p.at("made_ms"), p.at("cache"), p.at("loaded_bytes")};
   if (answer.contains("allocated_peak_bytes"))
@@ -222,7 +219,7 @@ Result<Json> FirstResult(const std::string& path, const std::string& text) {
   Json answer{{"first_ms", MsSince(start)}, {"done_at", NowMs()},
               {"load_ms", s.load_ms},       {"convert_ms", s.convert_ms},
               {"inputs_ms", s.inputs_ms},   {"compile_ms", s.compile_ms},
-              {"pipelines", nullptr}};
+              {"pipelines", nullptr},       {"peak_resident_bytes", PeakResidentBytes()}};
   if (const auto p = s.program->pipelines())
     answer["pipelines"] = {{"made", p->made},
                            {"made_ms", p->made_ms},

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -91,9 +92,13 @@ int64_t ResidentBytes() {
 }
 
 int64_t PeakResidentBytes() {
+  // Of getrusage the high-water mark is also that of the process which started this one.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (int64_t kib = 0; std::sscanf(line.c_str(), "VmHWM: %ld kB", &kib) == 1)
+      return std::max(kib * 1024, ResidentBytes());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  // The kernel brings its high-water mark up to date now and then.
   return std::max(int64_t{usage.ru_maxrss} * 1024, ResidentBytes());
 }
 

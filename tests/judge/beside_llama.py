@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our text decoding beside llama.cpp's, on a decoder of the zoo with the same 4-bit weights.
 
-usage: llama_cpp.py INFER_OPT INFER_BENCH [--model tinyllama-1.1b-int4] [--layers N] [--accuracy-level 4] [--threads 1,2]
+usage: beside_llama.py INFER_OPT INFER_BENCH [--model tinyllama-1.1b-int4] [--layers N] [--accuracy-level 4] [--threads 1,2]
                     [--prompt 512] [--generate 32] [--depth 0,1024] [--rounds 5] [--work FOLDER] [--json FILE]
 
 Writes the decoder by `infer-bench zoo` and from its weights a GGUF file: a block of 32 codes and its scale is Q4_0's block (scales
@@ -147,11 +147,16 @@ def SILENT(level, text, data):
 
 def worker(arguments):
     """Answers a line of JSON {"test", "depth", "tokens"} by the seconds."""
-    import resource
+    import re
     import time
     path, threads, context, vocabulary = arguments[0], *(int(a) for a in arguments[1:4])
     llama = Llama(path, threads, context)
     draw = np.random.default_rng(1)
+
+    def peak():  # of getrusage it would be that of the process that started this one, too
+        with open("/proc/self/status") as status:
+            return int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1]) * 1024
+
     for line in sys.stdin:
         ask = json.loads(line)
         tokens = draw.integers(0, vocabulary, ask["depth"] + ask["tokens"]).tolist()
@@ -168,7 +173,7 @@ def worker(arguments):
                 llama.feed([t])
                 llama.scores(1)
         seconds = time.perf_counter() - begin
-        print(json.dumps({"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}), flush=True)
+        print(json.dumps({"seconds": seconds, "peak": peak()}), flush=True)
 
 
 def run(*command):
