@@ -82,6 +82,7 @@ class ProductKernel final : public Kernel {
       : node_(call.main()), group_(*DecodeQuantGroup(call)) {
     const QuantInput& w = *group_.inputs[1];
     const bool first = ChannelsFirst(node_);
+    pairs_gather_nothing_ = PairsGatherNothing(call);
     channels_ = ChannelsOf(node_, group_);
     weights_ = SymmetricWeights(w, channels_, first);
     SetScales(call);
@@ -127,8 +128,10 @@ class ProductKernel final : public Kernel {
     s.pads_begin = spatial.pads_begin;
     s.pads_end = spatial.pads_end;
     INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(s, attributes_));
-    if (!onednn::HasExactInt8() && made.name.find("gemm") != std::string::npos &&
-        !PairsFit16Bits(weights_, channels_, true))
+    const bool gathers = made.name.find("gemm") != std::string::npos;
+    if (gathers && pairs_gather_nothing_)
+      return Unsupported("oneDNN gathers the window of each channel, which pairs need not");
+    if (!onednn::HasExactInt8() && gathers && !PairsFit16Bits(weights_, channels_, true))
       return Unsupported(std::string(kSaturates));
     INFER_ASSIGN(Prepared p, Bind(in, s.weights, made));
     p.in_layouts[static_cast<size_t>(group_.inputs[0]->operand)] = made.src;
@@ -177,6 +180,7 @@ class ProductKernel final : public Kernel {
   const Node& node_;
   QuantGroup group_;
   int64_t channels_ = 0;
+  bool pairs_gather_nothing_ = false;
   Tensor weights_, bias_;
   onednn::Attributes attributes_;
   PackedCache packed_;

@@ -26,8 +26,8 @@ std::optional<AfterSum::Step> StepOf(const Node& n) {
   return {};
 }
 
-std::string RefusePairs(const StepCall& call) {
-  if (onednn::HasExactInt8()) return "oneDNN's products are exact on this ISA";
+/// The pairs' own reasons; that oneDNN has the product is none.
+std::string RefuseAsPairs(const StepCall& call) {
   if (std::string why = RefuseProductGroup(call); !why.empty()) return why;
   const auto group = DecodeQuantGroup(call);
   if (group->residual && group->residual->linear) return "QLinearAdd rounds otherwise";
@@ -35,6 +35,26 @@ std::string RefusePairs(const StepCall& call) {
     if (!StepOf(*a)) return Cat(a->op(), " cannot be folded");
   return "";
 }
+
+/// Each channel of the operand is by itself, with one result or several.
+bool HasChannelsApart(const Node& n, const Tensor& w) {
+  return IsConvolution(n) && w.dim(1) == 1 && n.Attr<int64_t>("group") > 1;
+}
+
+std::string RefusePairs(const StepCall& call) {
+  if (onednn::HasExactInt8() && !PairsGatherNothing(call))
+    return "oneDNN's products are exact on this ISA";
+  return RefuseAsPairs(call);
+}
+
+}  // namespace
+
+bool PairsGatherNothing(const StepCall& call) {
+  if (!RefuseAsPairs(call).empty()) return false;
+  return HasChannelsApart(call.main(), *DecodeQuantGroup(call)->inputs[1]->constant);
+}
+
+namespace {
 
 class PairKernel final : public Kernel {
  public:
@@ -47,6 +67,10 @@ class PairKernel final : public Kernel {
     if (is_conv_) {
       product_.groups = node_.Attr<int64_t>("group");
       product_.depth = w.dim(1) * product_.groups;
+      if (HasChannelsApart(node_, w)) {
+        product_.repeat = product_.columns / product_.groups;
+        product_.groups = product_.depth = product_.columns;
+      }
       for (int i = 2; i < w.rank(); ++i)
         product_.window[static_cast<size_t>(5 - w.rank() + i - 2)] = w.dim(i);
     }

@@ -109,15 +109,31 @@ int64_t PlacedPairs::scratch_bytes() const {
 
 void PlacedPairs::Widen(const std::byte* x, int32_t zero, int16_t* to) const {
   const int64_t c = product.depth, line = image[2] * c;
+  // Numbers `from` .. from + n - 1 of the widened image.
   const auto widen = [&](int64_t from, int16_t* y, int64_t n) {
+    if (product.repeat > 1) {
+      // At the end of their place first; what is written never passes what is still to be read.
+      const int64_t own = n / product.repeat;
+      int16_t* const last = y + n - own;
+      if (product.is_signed)
+        product.pairs->widen_s8(As<int8_t>(x) + from / product.repeat, last, own, zero);
+      else
+        product.pairs->widen_u8(As<uint8_t>(x) + from / product.repeat, last, own, zero);
+      for (int64_t i = 0; i < own; ++i) {
+        const int16_t number = last[i];
+        for (int64_t k = 0; k < product.repeat; ++k) y[i * product.repeat + k] = number;
+      }
+      return;
+    }
     if (product.is_signed)
       product.pairs->widen_s8(As<int8_t>(x) + from, y, n, zero);
     else
       product.pairs->widen_u8(As<uint8_t>(x) + from, y, n, zero);
   };
   if (padded == image) {
-    ForRange(NumElements(image) * c, kPairGrain / 8,
-             [&](int64_t begin, int64_t end) { widen(begin, to + begin, end - begin); });
+    ForRange(
+        NumElements(image), std::max<int64_t>(1, kPairGrain / 8 / c),
+        [&](int64_t begin, int64_t end) { widen(begin * c, to + begin * c, (end - begin) * c); });
     return;
   }
   const auto zeros = [](int16_t* y, int64_t n) {
@@ -196,7 +212,7 @@ void PlacedPairs::Run(const std::byte* x, const std::byte* w, const std::byte* o
   const int64_t blocks = (pixels + block - 1) / block;
   const int64_t work =
       block * product.width() * product.taps() * (product.depthwise() ? 1 : product.run());
-  const int64_t in_bytes = NumElements(image) * product.depth;
+  const int64_t in_bytes = NumElements(image) * product.depth / product.repeat;
   const int64_t bytes = BytesOf(run.after.type);
   for (int64_t n = 0; n < images; ++n) {
     Widen(x + n * in_bytes, run.zero, wide);

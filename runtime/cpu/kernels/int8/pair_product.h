@@ -15,7 +15,8 @@ namespace infer {
 struct PairProduct {
   const simd::Pairs* pairs = nullptr;
   simd::AfterSum after = {};  ///< bias and scale as PadColumns lays them out
-  int64_t depth = 0;          ///< channels of the operand
+  int64_t depth = 0;          ///< channels of the operand, each `repeat` times
+  int64_t repeat = 1;         ///< results of a channel that is by itself
   int64_t columns = 0;        ///< channels of the result
   int64_t groups = 1;
   Dims window = {1, 1, 1}, dilations = {1, 1, 1};  ///< three axes; ones ahead where there are fewer
