@@ -82,6 +82,9 @@ TEST(Int8, ConvolutionGeometry) {
       {{1, 35, 6, 9}, {35, 1, 5, 5}, "group=35, strides=[1,2], pads=[2,2,2,2]", ""},
       {{1, 3, 4, 5, 6}, {18, 3, 2, 3, 2}, "strides=[1,2,1], pads=[1,0,1,0,1,0]", "Abs(c)"},
       {{3, 65, 5, 5}, {16, 65, 1, 1}, "strides=[2,2]", ""},
+      {{2, 6, 5, 9, 8}, {6, 1, 3, 3, 2}, "group=6, dilations=[2,1,3], pads=[1,0,0,2,1,1]", ""},
+      {{2, 5, 12, 11}, {15, 1, 3, 3}, "group=5, strides=[2,1]", "Relu(c)"},
+      {{1, 4, 30}, {8, 1, 1}, "group=4, strides=[2]", ""},
   };
   for (const Case& c : cases)
     for (std::string_view type : {"u8", "i8"})

@@ -11,8 +11,8 @@ bool PairsFit16Bits(const Tensor& w, int64_t channels, bool channels_first);
 /// What the step must be for any of these kernels; "" when it is.
 std::string RefuseProductGroup(const StepCall& call);
 
-/// A convolution of channels that are by themselves, which Int8PairKernels take on every
-/// instruction set: they multiply the image where it lies.
+/// A convolution of several groups that Int8PairKernels take: they multiply the image where it
+/// lies, also on instruction sets on which oneDNN has exact products, where that gathers windows.
 bool PairsGatherNothing(const StepCall& call);
 
 }  // namespace infer

@@ -130,7 +130,7 @@ class ProductKernel final : public Kernel {
     INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(s, attributes_));
     const bool gathers = made.name.find("gemm") != std::string::npos;
     if (gathers && pairs_gather_nothing_)
-      return Unsupported("oneDNN gathers the window of each channel, which pairs need not");
+      return Unsupported("oneDNN gathers the windows of each group, which pairs need not");
     if (!onednn::HasExactInt8() && gathers && !PairsFit16Bits(weights_, channels_, true))
       return Unsupported(std::string(kSaturates));
     INFER_ASSIGN(Prepared p, Bind(in, s.weights, made));

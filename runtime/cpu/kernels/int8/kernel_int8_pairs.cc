@@ -51,7 +51,7 @@ std::string RefusePairs(const StepCall& call) {
 
 bool PairsGatherNothing(const StepCall& call) {
   if (!RefuseAsPairs(call).empty()) return false;
-  return HasChannelsApart(call.main(), *DecodeQuantGroup(call)->inputs[1]->constant);
+  return IsConvolution(call.main()) && call.main().Attr<int64_t>("group") > 1;
 }
 
 namespace {

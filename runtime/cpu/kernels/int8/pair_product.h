@@ -1,6 +1,7 @@
 #pragma once
 /// Convolution (also grouped and depthwise) and matrix product of 8-bit tensors with exact sums, on
-/// simd::Pairs: for instruction sets on which oneDNN's products saturate. Channels last, as
+/// simd::Pairs: for instruction sets on which oneDNN's products saturate, and for groups that it
+/// gathers. Channels last, as
 /// oneDNN's integer kernels, so that chains have no reorders. The image is widened to 16 bits, less
 /// its zero point and with zeros around it, and multiplied where it lies: a row of the product is a
 /// pixel, k runs over the taps of the window, each a stretch of the image.
