@@ -47,7 +47,9 @@ TEST(ByteGroups, Broadcasting) {
                         {{24, 1, 1}, {2, 24, 9, 7}},
                         {{3, 65}, {65}},
                         {{3, 65}, {1}},
-                        {{5, 1}, {1, 70}}};
+                        {{5, 1}, {1, 70}},
+                        {{2, 5, 40, 30}, {2, 5, 1, 1}},
+                        {{3, 300, 2, 3}, {300, 1, 1}}};
   for (std::string_view op : {"Add", "Mul"})
     for (std::string_view type : {"u8", "i8"})
       for (const Case& c : cases) {
@@ -90,6 +92,35 @@ TEST(ByteGroups, AveragePools) {
           {AllCodes(t, {2, 17, 8, 9}, 2)}, 0);
       ExpectOnBytes(steps, "AveragePool");
     }
+}
+
+/// Scales as they come, one that makes many exact ties, and images of several extents and ranks.
+TEST(ByteGroups, MeansOfImages) {
+  for (std::string_view type : {"u8", "i8"})
+    for (const Dims& dims :
+         {Dims{2, 17, 8, 9}, {1, 300, 7, 7}, {3, 5, 40}, {2, 3, 4, 5, 6}, {1, 2, 1, 1}})
+      for (const double scale : {0.03, 0.0313579}) {
+        const DType t = *ParseDType(type);
+        const auto steps =
+            CheckGraph(Cat("graph g(q: ", type, ToString(dims), ") -> (y) { ",
+                           ToReals("a", "q", 0.03, type, 12), "c = GlobalAveragePool(a) ",
+                           ToCodes("y", "c", scale, type, 7), "}"),
+                       {AllCodes(t, dims, 2)}, 0);
+        ExpectOnBytes(steps, "GlobalAveragePool");
+      }
+}
+
+/// A vector is a matrix of one row.
+TEST(ByteGroups, ProductsOfVectors) {
+  for (std::string_view type : {"u8", "i8"}) {
+    const DType t = *ParseDType(type);
+    const auto steps = CheckGraph(
+        Cat("graph g(q: ", type, "[70]) -> (y) { ", ToReals("a", "q", 0.03125, type, 12),
+            "w = const i8[70,33] ~4 ws = const f32[] {0.0078125} b = DequantizeLinear(w, ws) ",
+            "c = MatMul(a, b) ", ToCodes("y", "c", 0.5, type, 7), "}"),
+        {AllCodes(t, {70}, 2)}, 0);
+    ExpectOnBytes(steps, "MatMul");
+  }
 }
 
 /// Activations behind a quantized convolution, of which one changes what the next gets: oneDNN

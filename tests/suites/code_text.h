@@ -1,22 +1,14 @@
 #pragma once
 /// Integer codes and scales as text of graphs, for the suites of operators on codes.
-#include "tests/suites/suite.h"
+#include "tests/suites/int8_codes.h"
 
 namespace infer {
-
-/// Any codes of `dtype`.
-inline Tensor FullRange(DType dtype, const Dims& dims, uint64_t seed) {
-  Random random(seed);
-  Tensor t(dtype, dims);
-  for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, IntegerMin(dtype) + random.Below(256));
-  return t;
-}
 
 inline DType TypeOf(std::string_view name) { return name == "u8" ? DType::kU8 : DType::kI8; }
 
 /// "const TYPE[DIMS] {...}" of any codes.
 inline std::string Const(std::string_view type, const Dims& dims, uint64_t seed) {
-  const Tensor t = FullRange(TypeOf(type), dims, seed);
+  const Tensor t = Full(TypeOf(type), dims, seed);
   std::vector<std::string> values;
   for (int64_t i = 0; i < t.num_elements(); ++i) values.push_back(Cat(t.IntAt(i)));
   return Cat("const ", type, ToString(dims), " {", Join(values, ", "), "}");

@@ -58,7 +58,7 @@ TEST(QOperators, DynamicConvolutions) {
                x);
     CheckExact(
         Cat("graph g(q: i8", ToString(c.x), ", z: i8[]) -> (y) { ", conv, "y = Identity(i) }"),
-        {FullRange(DType::kI8, c.x, 5), Tensor::Scalar<int8_t>(-37)});
+        {Full(DType::kI8, c.x, 5), Tensor::Scalar<int8_t>(-37)});
   }
 }
 
@@ -104,7 +104,7 @@ TEST(QOperators, DynamicByWeightsOfNineBits) {
             in);
       check(Cat("graph g(q: i8", ToString(x), ", z: i8[]) -> (y) { wz = const ", type, "[] ", zero,
                 " ", conv, "y = Identity(i) }"),
-            {FullRange(DType::kI8, x, 5), Tensor::Scalar<int8_t>(-37)});
+            {Full(DType::kI8, x, 5), Tensor::Scalar<int8_t>(-37)});
     }
   }
   // A zero point for each column.

@@ -48,7 +48,7 @@ TEST(QOperators, QLinearConv) {
       text += Cat("c = QLinearConv(x, xs, xz, w, ws, wz, ys, yz", per_channel ? ", b" : "", ") {",
                   c.attributes, c.attributes.empty() ? "" : ", ", "group=", c.group, "} ",
                   c.clip.empty() ? "y = Identity(c)" : Cat(c.clip, " y = Identity(k)"), " }");
-      CheckExact(text, {FullRange(TypeOf(c.x_type), x, 5)});
+      CheckExact(text, {Full(TypeOf(c.x_type), x, 5)});
     }
 }
 
@@ -62,10 +62,10 @@ TEST(QOperators, WeightsWithAZeroPoint) {
                      Params("y", 1.37, "u8", 100),
                      "y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz) {pads=[1,1,1,1], group=", group,
                      "} }"),
-                 {FullRange(DType::kU8, {1, 4, 5, 5}, 5)});
+                 {Full(DType::kU8, {1, 4, 5, 5}, 5)});
   const std::string head = Cat("graph g(x: u8[5,70]) -> (y) { ", Params("x", 0.0531, "u8", 3),
                                Params("y", 1.9, "u8", 7), Params("w", 0.0117, "u8", 117));
-  const std::vector<Datum> x{FullRange(DType::kU8, {5, 70}, 2)};
+  const std::vector<Datum> x{Full(DType::kU8, {5, 70}, 2)};
   CheckExact(Cat(head, "w = ", Const("u8", {70, 37}, 3),
                  " y = QLinearMatMul(x, xs, xz, w, ws, wz, ys, yz) }"),
              x);
@@ -80,7 +80,7 @@ TEST(QOperators, Products) {
   for (std::string_view type : {"u8", "i8"})
     for (const int64_t rows : {1, 5, 40})
       for (const bool per_channel : {true, false}) {
-        const std::vector<Datum> x{FullRange(TypeOf(type), {rows, 70}, 2)};
+        const std::vector<Datum> x{Full(TypeOf(type), {rows, 70}, 2)};
         const std::string head =
             Cat("graph g(x: ", type, "[", rows, ",70]) -> (y) { ", Params("x", 0.0531, type, 3),
                 Params("y", 1.9, type, 7),
@@ -116,9 +116,9 @@ TEST(QOperators, ElementWise) {
                        Params("b", op == "QLinearAdd" ? 0.5 : 0.0171, type, 12),
                        Params("y", 0.5, type, zero), "y = com.microsoft::", op,
                        "(a, as, az, b, bs, bz, ys, yz) }"),
-                   {FullRange(TypeOf(type), dims, 1), FullRange(TypeOf(type), dims, 2)});
+                   {Full(TypeOf(type), dims, 1), Full(TypeOf(type), dims, 2)});
   for (std::string_view type : {"u8", "i8"}) {
-    const std::vector<Datum> x{FullRange(TypeOf(type), dims, 1)};
+    const std::vector<Datum> x{Full(TypeOf(type), dims, 1)};
     const std::string head = Cat("graph g(x: ", type, ToString(dims), ") -> (y) { ",
                                  Params("x", 0.0313, type, 3), Params("y", 0.00617, type, 5));
     for (std::string_view op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool"})
@@ -158,7 +158,7 @@ TEST(QOperators, Broadcasting) {
                                        Params("b", op == "QLinearAdd" ? 0.5 : 0.0171, type, 12),
                                        Params("y", 0.5, type, 7));
         const std::string call = Cat("y = com.microsoft::", op, "(a, as, az, b, bs, bz, ys, yz) }");
-        const Tensor a = FullRange(TypeOf(type), c.a, 1), b = FullRange(TypeOf(type), c.b, 2);
+        const Tensor a = Full(TypeOf(type), c.a, 1), b = Full(TypeOf(type), c.b, 2);
         CheckExact(Cat("graph g(a: ", type, ToString(c.a), ", b: ", type, ToString(c.b),
                        ") -> (y) { ", params, call),
                    {a, b});
@@ -175,7 +175,7 @@ TEST(QOperators, Broadcasting) {
 TEST(QOperators, TinyScalesOfResults) {
   const Dims dims{2, 8, 3, 4};
   for (std::string_view type : {"u8", "i8"}) {
-    const std::vector<Datum> x{FullRange(TypeOf(type), dims, 1), FullRange(TypeOf(type), dims, 2)};
+    const std::vector<Datum> x{Full(TypeOf(type), dims, 1), Full(TypeOf(type), dims, 2)};
     for (std::string_view ys : {"1e-45", "1e-39"}) {
       const std::string params =
           Cat(Params("x", 2, type, 3), "ys = const f32[] {", ys, "} yz = const ", type, "[] {5} ");
@@ -209,7 +209,7 @@ TEST(QOperators, Gates) {
                    "s = com.microsoft::QLinearSigmoid(e, cs, cz, gs, gz) ",
                    "u = com.microsoft::QLinearMul(c, cs, cz, s, gs, gz, cs, cz) u2 = ",
                    Const("i8", w, 9), " y = QLinearConv(u, cs, cz, u2, ws, wz, cs, cz) }"),
-               {FullRange(TypeOf(type), x, 5)});
+               {Full(TypeOf(type), x, 5)});
   }
 }
 
@@ -227,16 +227,16 @@ TEST(QOperators, AveragePools) {
                          ") -> (y) { ", Params("x", 0.0313, type, 3), Params("y", scale, type, 7),
                          "y = com.microsoft::QLinearAveragePool(x, xs, xz, ys, yz) {", attributes,
                          ", channels_last=", last ? 1 : 0, "} }"),
-                     {FullRange(TypeOf(type), last ? Dims{2, 8, 9, 19} : dims, 1)});
+                     {Full(TypeOf(type), last ? Dims{2, 8, 9, 19} : dims, 1)});
   CheckExact(Cat("graph g(x: u8[2,19,40]) -> (y) { ", Params("x", 0.0313, "u8", 3),
                  Params("y", 0.03, "u8", 7),
                  "y = com.microsoft::QLinearAveragePool(x, xs, xz, ys, yz) {kernel_shape=[5]} }"),
-             {FullRange(DType::kU8, {2, 19, 40}, 1)});
+             {Full(DType::kU8, {2, 19, 40}, 1)});
   CheckExact(
       Cat("graph g(x: u8[2,6,5,19]) -> (y) { ", Params("x", 0.0313, "u8", 3),
           Params("y", 0.03, "u8", 7),
           "y = com.microsoft::QLinearGlobalAveragePool(x, xs, xz, ys, yz) {channels_last=1} }"),
-      {FullRange(DType::kU8, {2, 6, 5, 19}, 1)});
+      {Full(DType::kU8, {2, 6, 5, 19}, 1)});
 }
 
 TEST(QOperators, Softmax) {
@@ -249,7 +249,7 @@ TEST(QOperators, Softmax) {
                   Params("y", 1.0 / 256, type, type == "u8" ? 0 : -128),
                   "y = com.microsoft::QLinearSoftmax(x, xs, xz, ys, yz) {axis=", axis,
                   ", opset=", opset, "} }"),
-              {FullRange(TypeOf(type), dims, 1)});
+              {Full(TypeOf(type), dims, 1)});
 }
 
 TEST(QOperators, Where) {
@@ -264,7 +264,7 @@ TEST(QOperators, Where) {
                     for (int i = 0; i < 120; ++i) t.SetInt(i, i % 3 == 1);
                     return t;
                   }(),
-                  FullRange(TypeOf(type), {2, 3, 40}, 1), FullRange(TypeOf(type), b, 2)});
+                  Full(TypeOf(type), {2, 3, 40}, 1), Full(TypeOf(type), b, 2)});
 }
 
 /// The second convolution takes the addition, or the addition stays by itself: the same bits.
@@ -282,7 +282,7 @@ TEST(QOperators, Residual) {
                   "w = ", Const("i8", w, 7), Params(" w", 0.00031, "i8", 0),
                   "c = QLinearConv(x, xs, xz, w, ws, wz, cs, cz) ",
                   "y = com.microsoft::QLinearAdd(c, cs, cz, r, rs, rz, ys, yz) }"),
-              {FullRange(TypeOf(type), x, 5), FullRange(TypeOf(type), sum, 6)});
+              {Full(TypeOf(type), x, 5), Full(TypeOf(type), sum, 6)});
         }
 }
 
@@ -295,7 +295,7 @@ TEST(QOperators, TwoBranches) {
                  "c = QLinearConv(x, xs, xz, w, ws, wz, cs, cz) v = ",
                  Const("i8", {16, 16, 1, 1}, 8), " d = QLinearConv(x, xs, xz, v, ws, wz, cs, cz) ",
                  "y = com.microsoft::QLinearAdd(c, cs, cz, d, cs, cz, ys, yz) }"),
-             {FullRange(DType::kU8, x, 5)});
+             {Full(DType::kU8, x, 5)});
 }
 
 /// A scale of infinity by codes of 0 is NaN, which becomes the zero point.

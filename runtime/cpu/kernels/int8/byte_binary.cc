@@ -162,9 +162,32 @@ Prepared SameExtents(const ByteBinary& op, std::span<const Operand> in, const Op
   return p;
 }
 
+/// Several rows of the other operand, each repeated, in one tile: for few repetitions of short
+/// rows.
+void RunTogether(const ByteBinary& op, const Repeated& r, bool lead_is_a, const std::byte* lead,
+                 const std::byte* other, std::byte* to) {
+  const int64_t bytes = r.repeats * r.row, together = kRepeatedTile / bytes;
+  ForRange(BlocksOf(r.outer_count(), together), std::max<int64_t>(1, kBinaryGrain / kRepeatedTile),
+           [&](int64_t begin, int64_t end) {
+             std::array<std::byte, kRepeatedTile> tile;
+             for (int64_t u = begin; u < end; ++u) {
+               const int64_t first = u * together;
+               const int64_t count = std::min(together, r.outer_count() - first);
+               for (int64_t i = 0; i < count; ++i)
+                 FillTile(other + r.Offset(first + i), r.row, r.repeats, tile.data() + i * bytes);
+               const std::byte* const whole = lead + first * bytes;
+               const std::byte* const row = tile.data();
+               op.loop(As<uint8_t>(lead_is_a ? whole : row), As<uint8_t>(lead_is_a ? row : whole),
+                       As<uint8_t>(to + first * bytes), count * bytes, op.params);
+             }
+           });
+}
+
 /// Units of work: pieces of at most a tile of the rows that read one row of the other operand.
 void RunRepeated(const ByteBinary& op, const Repeated& r, bool lead_is_a, const std::byte* lead,
                  const std::byte* other, std::byte* to) {
+  if (r.repeats > 1 && 2 * r.repeats * r.row <= kRepeatedTile)
+    return RunTogether(op, r, lead_is_a, lead, other, to);
   const int64_t rows = r.tile_rows(), pieces = BlocksOf(r.repeats, rows);
   ForRange(r.outer_count() * pieces, std::max<int64_t>(1, kBinaryGrain / (rows * r.row)),
            [&](int64_t begin, int64_t end) {

@@ -146,7 +146,7 @@ class ProductKernel final : public Kernel {
 
   Result<Prepared> PrepareMatMul(std::span<const Operand> in, const Operand& x,
                                  const Operand& out) const {
-    if (x.dims.size() < 2) return Unsupported("a vector operand");
+    if (x.dims.empty()) return Unsupported("a scalar operand");
     onednn::MatMulSpec s;
     const int64_t k = x.dims.back(), m = NumElements(x.dims) / k;
     s.src = {x.dtype, {m, k}};

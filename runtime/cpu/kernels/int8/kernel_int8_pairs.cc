@@ -84,7 +84,7 @@ class PairKernel final : public Kernel {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     const int x = group_.inputs[0]->operand;
     const Dims& dims = in[static_cast<size_t>(x)].dims;
-    if (dims.size() < 2) return Unsupported("a vector operand");
+    if (dims.empty()) return Unsupported("a scalar operand");
     INFER_ASSIGN(const PlacedPairs placed, Place(dims, out[0].dims));
     const auto w = weights_.Get([&] { return PackWeights(); });
     const int other = group_.residual ? group_.residual->other.operand : -1;
