@@ -40,7 +40,8 @@ try:
     import onnx
     from layer_generator import Generator, Layer
 except ImportError as e:
-    sys.exit("%s: start it with a Python that has numpy, onnx and onnxruntime (tools/setup.sh --judges)" % e)
+    print("%s: start it with a Python that has numpy, onnx and onnxruntime (tools/setup.sh --judges)" % e)
+    sys.exit(77)
 
 TOOLS = pathlib.Path(__file__).resolve().parents[1]
 ROUNDS, BLOCK_S = 5, 0.02
