@@ -277,8 +277,8 @@ TEST_F(StructuredTest, RefusesWithOneLine) {
     EXPECT_THAT(r.status().message(), HasSubstr(c.said));
     EXPECT_EQ(Fingerprint(g), Fingerprint(golden));
   }
-  Graph none = MustParse("graph g(x: i64[2,3]) -> (y) { y = Transpose(x) {perm=[1,0]} }");
-  EXPECT_EQ(Prune(none, Flops(0.7), 0).status().code(), Code::kUnsupported);
+  Graph moves = MustParse("graph g(x: i64[2,3]) -> (y) { y = Transpose(x) {perm=[1,0]} }");
+  EXPECT_EQ(Prune(moves, Flops(0.7), 0).status().code(), Code::kUnsupported);
   Graph open = MustParse(R"(graph g(x: f32[N,S,6]) -> (y) {
     w = const f32[6,16] ~1 a = MatMul(x, w) v = const f32[16,3] ~2 y = MatMul(a, v) })");
   EXPECT_THAT(Prune(open, Flops(0.5), 0).status().message(), HasSubstr("input 'x' is [N,S,6]"));
