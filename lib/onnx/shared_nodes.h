@@ -1,6 +1,6 @@
 #pragma once
-/// Nodes that several decomposed operators of one graph have in common: a mask as numbers, the angles
-/// of a rotation with an axis for heads. Written once.
+/// Nodes that several decomposed operators of one graph have in common: a mask as numbers, the
+/// angles of a rotation with an axis for heads. Written once.
 #include <string>
 #include <unordered_map>
 #include <vector>

@@ -1,5 +1,6 @@
-/// Extents with names of their own that products need to be equal: exporters name the length of each
-/// cached tensor by itself, and keys and values then seem to be of two lengths.
+/// Extents with names of their own that products need to be equal: exporters name the length of
+/// each cached tensor by itself, and keys and values then seem to be of two lengths.
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
