@@ -21,6 +21,24 @@ TEST(EqualExtents, TheDepthOfAProductIsOneExtent) {
   EXPECT_EQ(ShapeAfter(text, "w"), "[N,P+S,4]");
 }
 
+/// Symbols that stand for expressions of the extent follow.
+TEST(EqualExtents, ExpressionsOfAnExtentFollow) {
+  constexpr const char* text = R"(graph g(p: f32[N,S,P], v: f32[N,R,4]) -> (y, h, n) {
+    zero = const i64[1] {0}  end = const i64[1] {9223372036854775807}  one = const i64[1] {1}
+    two = const i64[1] {2}  h = Slice(v, zero, end, one, two)  y = MatMul(p, v)
+    n = Shape(h) {start=1, end=2} })";
+  EXPECT_EQ(ShapeAfter(text, "v"), "[N,P,4]");
+  EXPECT_EQ(ShapeAfter(text, "h"), "[N,floor((P+1)/2),4]");
+}
+
+TEST(EqualExtents, BodiesReadTheOneName) {
+  constexpr const char* text = R"(graph g(c: bool[], p: f32[N,S,P], v: f32[N,R,4]) -> (y, z) {
+    y = MatMul(p, v)
+    z = If(c) [v] {then_branch=graph(a) -> (b) { b = Neg(a) },
+                   else_branch=graph(a) -> (b) { b = Abs(a) }} })";
+  EXPECT_EQ(ShapeAfter(text, "z"), "[N,P,4]");
+}
+
 TEST(EqualExtents, WhatIsNotMultipliedOverKeepsItsName) {
   // Sums may broadcast, and batches of products, too.
   EXPECT_EQ(ShapeAfter("graph g(a: f32[A,3], b: f32[B,3]) -> (y) { y = Add(a, b) }", "b"), "[B,3]");
