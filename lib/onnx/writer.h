@@ -7,6 +7,7 @@
 #include "lib/onnx/flat_softmax.h"
 #include "lib/onnx/graph_writer.h"
 #include "lib/onnx/shared_constants.h"
+#include "lib/onnx/shared_nodes.h"
 
 namespace infer::onnx_io {
 
@@ -38,7 +39,7 @@ class Writer : public LiftContext {
   /// `nodes` is where nodes go: a graph's or a function's.
   Writer(WriteState& state, const Graph& g, Place place,
          google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes)
-      : state_(state), graph_(g), place_(place), nodes_(nodes) {}
+      : state_(state), graph_(g), place_(place), nodes_(nodes), shared_nodes_(state.ops) {}
 
   /// `captures`: the outer names of the last inputs.
   Status Run(const std::vector<std::string>& captures);
@@ -99,6 +100,7 @@ class Writer : public LiftContext {
   Place place_;
   std::string prefix_;  // of the names of inner values
   google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes_;
+  SharedNodes shared_nodes_;  // of operators that are written as their nodes
   std::unordered_map<const Value*, std::string> names_;
   std::unordered_map<std::string, const Value*> by_name_;
   std::unordered_set<const Value*> elsewhere_;  // captured, or constants of the main graph

@@ -137,8 +137,11 @@ Status Writer::WriteInPlace(const Node& n, const Graph& body) {
     if (v) operands.push_back(NameOf(v));
   read_.insert(operands.begin(), operands.end());
   Writer inner(state_, body, Place::kInner, nodes_);
+  const int first = nodes_.size();
+  std::vector<std::string> results;
   for (size_t i = 0; i < n.outputs().size() && i < body.outputs().size(); ++i)
     if (n.output(i)) {
+      results.push_back(NameOf(n.output(i)));
       inner.SetName(body.outputs()[i], NameOf(n.output(i)));
       if (inner.prefix_.empty()) inner.prefix_ = NameOf(n.output(i)) + "_";
     }
@@ -148,6 +151,7 @@ Status Writer::WriteInPlace(const Node& n, const Graph& body) {
     Inexpressible& x = state_.out.inexpressible[i];
     x.node = Cat(infer::Describe(n), ", ", x.node);
   }
+  shared_nodes_.Share(nodes_, first, results, inner.constants_);
   std::move(inner.constants_.begin(), inner.constants_.end(), std::back_inserter(extra_constants_));
   return {};
 }

@@ -194,10 +194,9 @@ Result<std::string> DecomposeRotary(const OpCall& call) {
       rank == 3;  // [batch, length, heads * size], else [batch, heads, length, size]
   BodyText body(call);
   std::string x = "x0";
-  if (by_heads) {
+  if (by_heads) {  // heads stay side by side: the angles are the same for all of them
     body.Ints("split_heads", {0, 0, call.Int("num_heads"), -1});
-    body.Line("split = Reshape(x0, split_heads)");
-    body.Line("heads = Transpose(split) {perm=[0, 2, 1, 3]}");
+    body.Line("heads = Reshape(x0, split_heads)");
     x = "heads";
   }
   body.Ints("last", {-1});
@@ -218,7 +217,7 @@ Result<std::string> DecomposeRotary(const OpCall& call) {
       body.Line(Cat(table, "_at = Gather(", at, ", x3)"));
       at = Cat(table, "_at");
     }
-    body.Line(Cat(table, " = Unsqueeze(", at, ", one)"));
+    body.Line(Cat(table, " = Unsqueeze(", at, by_heads ? ", two)" : ", one)"));
   }
   const bool interleaved = call.Int("interleaved") != 0;
   if (interleaved) {
@@ -249,8 +248,7 @@ Result<std::string> DecomposeRotary(const OpCall& call) {
   }
   if (by_heads) {
     body.Ints("join_heads", {0, 0, -1});
-    body.Line(Cat("t = Transpose(", y, ") {perm=[0, 2, 1, 3]}"));
-    body.Line("y = Reshape(t, join_heads)");
+    body.Line(Cat("y = Reshape(", y, ", join_heads)"));
     y = "y";
   }
   return body.Graph(y);

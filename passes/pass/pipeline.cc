@@ -27,6 +27,7 @@ std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
   static const auto rules = std::make_shared<const std::vector<Rule>>(SimplifyRules());
   passes.push_back(std::make_unique<RulePass>("simplify", rules));
   passes.push_back(MergeDuplicates());
+  passes.push_back(UniteEqualExtents());
   passes.push_back(ShareKnownExtents());
   return passes;
 }

@@ -270,6 +270,7 @@ Status DynamicWriter::Write(QuantizeReport& report) {
   std::vector<Node*> nodes;
   for (const auto& n : g_.nodes()) nodes.push_back(n.get());
   for (Node* n : nodes) {
+    if (!IsLayer(*n)) continue;
     QuantizedLayer layer;
     layer.name = LayerName(*n);
     layer.op = n->op();

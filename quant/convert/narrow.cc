@@ -11,6 +11,7 @@
 #include "quant/convert/bodies.h"
 #include "quant/convert/float_rules.h"
 #include "quant/convert/layers.h"
+#include "quant/scheme/op_rules.h"
 #include "quant/scheme/quantize.h"
 
 namespace infer {
@@ -367,10 +368,7 @@ Result<QuantizeReport> NarrowFloats(Graph& g, const Samples& samples, const Back
   report.calibration_samples = samples.count;
   report.weight_bytes_before = ConstantBytes(g);
   for (const auto& n : work.nodes()) {
-    // Nodes that touch no f32 are no layers.
-    const bool floats = std::any_of(n->inputs().begin(), n->inputs().end(), IsF32) ||
-                        std::any_of(n->outputs().begin(), n->outputs().end(), IsF32);
-    if (!floats) continue;
+    if (!IsLayer(*n)) continue;
     report.layers.push_back(LayerOf(*n, plan, options.to));
   }
   CountLayers(report);

@@ -138,7 +138,7 @@ Status ChannelSpace::Count(const Samples& samples, const ChannelOptions& options
       return InvalidArgument(Cat("the FLOPs of the model are not known: input '", v->name(),
                                  "' is ", v->shape().ToString(),
                                  "; give its extents (--set, --shape), or data to run on"));
-  return InvalidArgument("the model has no FLOPs to save");
+  return Unsupported("the model has no FLOPs to save");
 }
 
 Status ChannelSpace::GiveBiases(const Graph& original, const ChannelOptions& options) {

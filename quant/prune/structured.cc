@@ -137,13 +137,27 @@ class ChannelPruner {
     const std::vector<WidthCurve> curves = Curves(factor);
     double asked = goal;
     for (int step = 0; step < kWorkSteps; ++step) {
-      INFER_ASSIGN(Widths w, AllocateWidths(space_->items, curves, asked));
+      auto allocated = AllocateWidths(space_->items, curves, asked);
+      if (!allocated.ok()) return SmallestWidthsFor(goal, curves);
+      Widths w = *std::move(allocated);
       INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(w)));
       const double work = WorkIn(cut);
       if (work <= goal) return w;
       asked -= std::max(work - goal, 5e-3 * goal);
     }
-    return Unsupported("the goal is not reached: shares of groups do not tell the work");
+    return SmallestWidthsFor(goal, curves);
+  }
+
+  /// All groups at their smallest widths, where the shrunk graph's work is at most `goal`.
+  Result<Widths> SmallestWidthsFor(double goal, std::span<const WidthCurve> curves) const {
+    Widths w;
+    for (const WidthCurve& c : curves) w.push_back(c.levels.empty() ? 0 : c.levels.back().first);
+    INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(w)));
+    const double work = WorkIn(cut), all = DenseWork();
+    if (work <= goal) return w;
+    return Unsupported(Cat("all groups at their smallest widths leave ",
+                           Rounded(100 * work / all, 3), " %, the goal is ",
+                           Rounded(100 * goal / all, 3), " %"));
   }
 
   Result<Widths> WidthsForGoal() {

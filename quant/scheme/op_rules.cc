@@ -104,6 +104,13 @@ const QuantOp kOps[] = {
 
 }  // namespace
 
+bool IsLayer(const Node& node) {
+  const auto& outputs = node.outputs();
+  return std::any_of(outputs.begin(), outputs.end(), [](const Value* v) {
+    return v && (!v->type().is_tensor() || IsFloat(v->dtype()));
+  });
+}
+
 const QuantOp* FindQuantOp(const Node& node) {
   if (!node.def().domain.empty()) return nullptr;
   const auto* it = std::find_if(std::begin(kOps), std::end(kOps),

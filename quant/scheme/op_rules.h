@@ -29,6 +29,10 @@ struct QuantOp {
 /// nullptr: the table does not have the operator.
 const QuantOp* FindQuantOp(const Node& node);
 
+/// A node that gives floats, or what is no tensor: arithmetic on extents and masks is no layer, and
+/// is not reported as one.
+bool IsLayer(const Node& node);
+
 /// Operands of `node` that are quantized as activations.
 bool IsQuantizedOperand(const QuantOp& op, const Node& node, size_t operand);
 /// The operand that holds constant weights; nullopt for none.

@@ -142,6 +142,7 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
 
 Status QdqWriter::WriteWeights() {
   for (const PlannedNode& p : plan_.nodes) {
+    if (!IsLayer(*p.node)) continue;
     QuantizedLayer layer;
     layer.name = !p.node->name().empty() ? p.node->name()
                  : p.node->output(0)     ? p.node->output(0)->name()

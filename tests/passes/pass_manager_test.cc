@@ -192,6 +192,7 @@ TEST(Pipeline, GoldenText) {
     transpose-without-units
     softmax-without-views
   merge-duplicates
+  equal-extents
   share-extents
 )";
   const std::string fuse = R"(expand-and-gather

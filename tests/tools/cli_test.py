@@ -256,6 +256,18 @@ class Cli(CliTestCase):
         data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S)[1])
         self.assertGreater(sum(n.get("M", 0) for n in data["nodes"]), 0)
 
+    def test_fuse_tells_what_it_does_not_fold(self):
+        """Constants that the budget leaves to each run are one line; a larger budget folds them."""
+        column = tensor("a", [200, 1], struct.pack("<200f", *range(200)))
+        row = tensor("b", [1, 200], struct.pack("<200f", *range(200)))
+        path = self.dir / "outer.onnx"
+        path.write_bytes(model([node("Mul", ["a", "b"], ["c"]), node("Add", ["x", "c"], ["y"])],
+                               [value_info("x", [200, 200])], [value_info("y", [200, 200])], [column, row]))
+        told = self.expect(0, "infer-opt", "fuse", path, "-o", self.dir / "f.onnx").stdout
+        self.assertIn("not folded  Mul -> 'c': the constants would grow by more than --fold-budget", told)
+        told = self.expect(0, "infer-opt", "fuse", path, "-o", self.dir / "f.onnx", "--fold-budget", 200000).stdout
+        self.assertNotIn("not folded", told)
+
     def test_fuse_bisects(self):
         args = ["infer-opt", "fuse", MODEL, "--bisect"]
         report = self.report(0, *args)

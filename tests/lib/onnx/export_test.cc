@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "lib/ir/editor.h"
 #include "lib/ir/text.h"
@@ -218,6 +220,34 @@ TEST(Export, KeepsTheVersionsOfTheInput) {
   EXPECT_EQ(raised->opset, 17);
   EXPECT_EQ(raised->ir_version, 8);
   EXPECT_TRUE(raised->decomposed.empty());
+}
+
+/// What operators that are written as nodes have in common is written once: the angles here.
+TEST(Export, NodesThatDefineTwoOperatorsAreShared) {
+  Model m = FromText(R"(graph g(q: f32[1,2,8], k: f32[1,2,8], c: f32[1,2,2], s: f32[1,2,2],
+    t: f32[1,2,2]) -> (y, z, u) {
+    y = RotaryEmbedding(q, c, s) {num_heads=2}  z = RotaryEmbedding(k, c, s) {num_heads=2}
+    u = RotaryEmbedding(k, c, t) {num_heads=2} })");
+  m.info.opsets[""] = 18;
+  const auto bytes = ExportModelBytes(m, {.target = ExportTarget::kPlain, .keep_versions = true});
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  onnx::ModelProto p;
+  ASSERT_TRUE(p.ParseFromString(*bytes));
+  std::map<std::string, int> count;
+  for (const std::string& op : OperatorsOf(p)) ++count[op];
+  EXPECT_EQ(count["Unsqueeze"], 3);  // of c, s and t
+  EXPECT_EQ(count["Split"], 2);      // of q and k
+  EXPECT_EQ(count["Concat"], 3);
+  EXPECT_EQ(count["Transpose"], 0);
+  std::set<std::string> made, read;
+  for (const auto& i : p.graph().input()) made.insert(i.name());
+  for (const auto& t : p.graph().initializer()) made.insert(t.name());
+  for (const auto& n : p.graph().node()) {
+    for (const std::string& name : n.input()) EXPECT_TRUE(made.contains(name)) << name;
+    read.insert(n.input().begin(), n.input().end());
+    made.insert(n.output().begin(), n.output().end());
+  }
+  for (const auto& t : p.graph().initializer()) EXPECT_TRUE(read.contains(t.name())) << t.name();
 }
 
 TEST(Export, RefusesWhatTheInputsOpsetCannotSay) {

@@ -144,6 +144,27 @@ TEST_F(StructuredTest, ChannelsThatNobodyReadsGoForNothing) {
   }
 }
 
+/// An LSTM shrinks with its inputs, but not to nothing: what groups are said to save is a model of
+/// it, and what the smallest widths leave is told of the graph.
+TEST_F(StructuredTest, TheShareThatIsToldIsReached) {
+  const Graph golden = MustParse(R"(graph g(x: f32[5,2,6]) -> (y) {
+    w1 = const f32[6,32] ~1  h = MatMul(x, w1)  r = Relu(h)
+    w = const f32[1,32,32] ~2  k = const f32[1,32,8] ~3
+    y = LSTM(r, w, k) {hidden_size=8} })");
+  Graph g = golden.Clone();
+  const std::string told(Prune(g, Flops(0.001), 0).status().message());
+  EXPECT_THAT(told, HasSubstr("the goal is 0.1 %"));
+  const std::string before = "smallest widths leave ";
+  ASSERT_THAT(told, HasSubstr(before));
+  const double least = std::stod(told.substr(told.find(before) + before.size())) / 100 + 0.001;
+  const auto r = Prune(g, Flops(least), 0);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_LE(static_cast<double>(r->flops_after), least * static_cast<double>(r->flops));
+  g = golden.Clone();
+  EXPECT_THAT(Prune(g, Flops(least - 0.002), 0).status().message(),
+              HasSubstr("smallest widths leave"));
+}
+
 TEST_F(StructuredTest, SizeAndSpeedAreGoals) {
   const Graph golden = MustParse(kConvNet);
   const auto bytes = static_cast<double>(ConstantsOf(golden).bytes);
@@ -256,6 +277,8 @@ TEST_F(StructuredTest, RefusesWithOneLine) {
     EXPECT_THAT(r.status().message(), HasSubstr(c.said));
     EXPECT_EQ(Fingerprint(g), Fingerprint(golden));
   }
+  Graph moves = MustParse("graph g(x: i64[2,3]) -> (y) { y = Transpose(x) {perm=[1,0]} }");
+  EXPECT_EQ(Prune(moves, Flops(0.7), 0).status().code(), Code::kUnsupported);
   Graph open = MustParse(R"(graph g(x: f32[N,S,6]) -> (y) {
     w = const f32[6,16] ~1 a = MatMul(x, w) v = const f32[16,3] ~2 y = MatMul(a, v) })");
   EXPECT_THAT(Prune(open, Flops(0.5), 0).status().message(), HasSubstr("input 'x' is [N,S,6]"));

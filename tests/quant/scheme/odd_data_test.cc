@@ -80,6 +80,28 @@ TEST(QuantizeStatic, AMaskOfInfinitiesStaysFloat) {
   EXPECT_THAT(add->reason, HasSubstr("'mask' holds NaN or infinity"));
 }
 
+TEST(QuantizeStatic, ArithmeticOnExtentsIsNoLayer) {
+  Graph g = MustParse(R"(graph g(x: f32[N,4]) -> (y) {
+  w = const f32[4,4] ~1
+  table = const f32[8,4] ~2
+  zero = const i64[] {0}
+  one = const i64[] {1}
+  s = Shape(x) {start=0, end=1}
+  n = Squeeze(s)
+  at = Range(zero, n, one)
+  from = Add(at, one)
+  e = Gather(table, from)
+  a = Add(x, e)
+  y = MatMul(a, w)
+})");
+  std::vector<std::vector<Datum>> runs;
+  for (int i = 0; i < 8; ++i) runs.push_back({Tensor::Of<float>({1, 4}, {1, -2, 3, 0.5f})});
+  const QuantizeReport report = MustQuantize(g, InMemory(std::move(runs)), Plain());
+  std::vector<std::string> layers;
+  for (const QuantizedLayer& l : report.layers) layers.push_back(l.op);
+  EXPECT_THAT(layers, testing::ElementsAre("Gather", "Add", "MatMul"));
+}
+
 /// Keys of the past, which is empty in all samples or in the first, and new ones.
 constexpr std::string_view kDecoder = R"(
 graph g(x: f32[1,4], past: f32[P,4]) -> (y, present) {

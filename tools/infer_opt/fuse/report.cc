@@ -86,6 +86,27 @@ std::string Refusals(const OptimizeReport& r) {
   return out;
 }
 
+/// One line for all constants that the budget keeps from being computed now.
+std::string NotFolded(const OptimizeReport& r) {
+  constexpr std::string_view kReasons[] = {": its result would be too large",
+                                           ": constants have grown as far as they may"};
+  std::string first;
+  int more = 0;
+  for (const std::string& note : r.notes)
+    for (const std::string_view reason : kReasons)
+      if (note.starts_with("not folded: ") && note.ends_with(reason)) {
+        const size_t begin = std::string_view("not folded: ").size();
+        if (first.empty())
+          first = note.substr(begin, note.size() - begin - reason.size());
+        else
+          ++more;
+      }
+  if (first.empty()) return "";
+  return Printable(Cat("not folded  ", first, more > 0 ? Cat(" and ", more, " more") : "",
+                       ": the constants would grow by more than --fold-budget")) +
+         "\n";
+}
+
 }  // namespace
 
 std::optional<int64_t> PeakActivationBytes(const Graph& g) {
@@ -191,7 +212,7 @@ std::string SummaryText(const OptimizeReport& r) {
              Fixed(static_cast<double>(r.before.cost.flops) / 1e6, 2), " -> ",
              Fixed(static_cast<double>(r.after.cost.flops) / 1e6, 2), ", MB moved ",
              moved(r.before.cost), " -> ", moved(r.after.cost), "\n");
-  return out + Refusals(r);
+  return out + Refusals(r) + NotFolded(r);
 }
 
 std::string PassText(const OptimizeReport& r) {

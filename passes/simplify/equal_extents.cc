@@ -1,0 +1,87 @@
+/// Extents with names of their own that products need to be equal: exporters name the length of
+/// each cached tensor by itself, and keys and values then seem to be of two lengths.
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "lib/ir/editor.h"
+#include "passes/simplify/simplify.h"
+
+namespace infer {
+namespace {
+
+std::set<std::string> SymbolsOfInputs(const Graph& g) {
+  std::set<std::string> symbols;
+  for (const Value* v : g.inputs())
+    if (v->type().is_tensor() && v->shape().has_rank())
+      for (const Dim& d : v->shape().dims())
+        if (!d.symbol().empty()) symbols.insert(d.symbol());
+  return symbols;
+}
+
+/// a == b where that says that two symbols are one extent.
+std::optional<std::pair<std::string, std::string>> EqualSymbols(const Dim& a, const Dim& b) {
+  if (a.is_unknown() || b.is_unknown()) return std::nullopt;
+  const Dim difference = a - b;
+  if (difference.is_unknown()) return std::nullopt;
+  const Dim::Terms terms = difference.AsTerms();
+  if (terms.size() != 2) return std::nullopt;
+  const auto& [first, by] = terms[0];
+  const auto& [second, back] = terms[1];
+  if (first.size() != 1 || second.size() != 1 || by * back != -1) return std::nullopt;
+  return std::pair(first[0], second[0]);
+}
+
+/// The rows of input 1 of a MatMul; nullptr where they are not known to be rows.
+const Dim* RowsOf(const Value& v) {
+  if (!v.type().is_tensor() || !v.shape().has_rank() || v.shape().rank() < 1) return nullptr;
+  return &v.shape()[v.shape().rank() > 1 ? v.shape().rank() - 2 : 0];
+}
+
+const Dim* ColumnsOf(const Value& v) {
+  if (!v.type().is_tensor() || !v.shape().has_rank() || v.shape().rank() < 1) return nullptr;
+  return &v.shape()[v.shape().rank() - 1];
+}
+
+void Replace(Graph& g, const std::map<std::string, Dim>& by) {
+  GraphEditor e(g);
+  for (const auto& v : g.values()) {
+    if (v->type().is_tensor() && v->shape().has_rank()) {
+      std::vector<Dim> dims;
+      for (const Dim& d : v->shape().dims()) dims.push_back(d.Replaced(by));
+      e.SetType(v.get(), TensorType{v->dtype(), Shape(std::move(dims))});
+    }
+    if (!v->elements()) continue;
+    std::vector<Dim> elements;
+    for (const Dim& d : *v->elements()) elements.push_back(d.Replaced(by));
+    e.SetElements(v.get(), std::move(elements));
+  }
+}
+
+class EqualExtents : public Pass {
+ public:
+  std::string name() const override { return "equal-extents"; }
+
+  Result<bool> Run(Graph& g, PassContext&) override {
+    const std::set<std::string> open = SymbolsOfInputs(g);
+    bool changed = false;
+    if (open.size() < 2) return changed;
+    for (const auto& n : g.nodes()) {
+      if (!n->Is("MatMul")) continue;
+      const Dim *columns = ColumnsOf(*n->input(0)), *rows = RowsOf(*n->input(1));
+      if (!columns || !rows) continue;
+      const auto equal = EqualSymbols(*columns, *rows);
+      if (!equal || !open.contains(equal->first) || !open.contains(equal->second)) continue;
+      Replace(g, {{equal->second, Dim::Symbol(equal->first)}});
+      changed = true;
+    }
+    return changed;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> UniteEqualExtents() { return std::make_unique<EqualExtents>(); }
+
+}  // namespace infer
