@@ -7,6 +7,7 @@
 /// numbers of rows that were seen, at or below the straight line between them, and beyond the
 /// largest at or below what is in proportion to it. So the bytes expected here are the most that a
 /// run takes. Kernels that change with the rows may take more once: from then on it is known.
+#include <cstddef>
 #include <cstdint>
 #include <map>
 

@@ -87,11 +87,11 @@ void LatencyFactors::Add(int64_t requests_before, int64_t rows_of_run, int64_t i
                                      TableLog(input_bytes)};
   ++count_;
   y_ += y;
-  yy_ += y * y;
+  yy_ += static_cast<Sum>(y) * y;
   for (size_t i = 0; i < xs.size(); ++i) {
     factors_[i].x += xs[i];
-    factors_[i].xx += xs[i] * xs[i];
-    factors_[i].xy += xs[i] * y;
+    factors_[i].xx += static_cast<Sum>(xs[i]) * xs[i];
+    factors_[i].xy += static_cast<Sum>(xs[i]) * y;
   }
 }
 
