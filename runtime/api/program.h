@@ -66,6 +66,8 @@ struct MemoryInfo {
   int64_t device_bytes = 0;       ///< and in memory of a device
   int64_t lower_bound_bytes = 0;  ///< largest sum of values alive at once
   int64_t weight_bytes = 0;       ///< weights in the form kept for running
+
+  int64_t activation_bytes() const { return arena_bytes + device_bytes; }
 };
 
 /// A result where a kernel left it, in the layout that it has there.

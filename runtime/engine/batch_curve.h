@@ -1,6 +1,7 @@
 #pragma once
 /// How long runs of so many rows take, as it was measured: values in, a number out. No threads, no
 /// clock.
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>

@@ -11,6 +11,7 @@ std::string_view Name(Fired f) {
     case Fired::kDrain: return "drain";
     case Fired::kEnough: return "enough";
     case Fired::kTrial: return "trial";
+    case Fired::kMemory: return "memory";
   }
   return "";
 }
@@ -25,6 +26,7 @@ std::string_view Name(Single s) {
     case Single::kSlower: return "slower";
     case Single::kTried: return "tried";
     case Single::kLate: return "late";
+    case Single::kMemory: return "memory";
   }
   return "";
 }

@@ -30,8 +30,9 @@ enum class Fired : uint8_t {
   kDrain,     ///< nothing more will come
   kEnough,    ///< more rows were slower in trials, or would miss a deadline
   kTrial,     ///< it has another number of rows than usual, to be compared
+  kMemory,    ///< more rows would not fit into the memory budget, or their bytes are not known yet
 };
-inline constexpr size_t kFiredReasons = 7;
+inline constexpr size_t kFiredReasons = 8;
 std::string_view Name(Fired f);
 
 /// Why a run served one request alone.
@@ -44,8 +45,10 @@ enum class Single : uint8_t {
   kSlower,     ///< more rows were slower in trials
   kTried,      ///< the run was such a trial
   kLate,       ///< more rows would have missed a deadline
+  kMemory,     ///< more rows would not have fitted into the memory budget, or their bytes were not
+               ///< known yet
 };
-inline constexpr size_t kSingleReasons = 8;
+inline constexpr size_t kSingleReasons = 9;
 std::string_view Name(Single s);
 
 /// What became of a request where a model has buckets (ModelOptions::buckets).

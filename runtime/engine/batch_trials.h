@@ -68,7 +68,7 @@ class BatchTrials {
 /// How many rows the next run of these requests should have at most.
 struct BatchAdvice {
   int64_t rows = 1;
-  enum class By : uint8_t { kRules, kMeasured, kTrial, kDeadline } by = By::kRules;
+  enum class By : uint8_t { kRules, kMeasured, kTrial, kDeadline, kMemory } by = By::kRules;
   int64_t tries = 0;   ///< kTrial: the limit
   int64_t run_ns = 0;  ///< of a run of those that wait; 0: not known
 };

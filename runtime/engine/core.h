@@ -29,8 +29,11 @@ struct Batch : std::enable_shared_from_this<Batch> {
   std::unique_ptr<RunContext> context;
   std::vector<BatchItem> items;
   int64_t formed_ns = 0, started_ns = 0;
-  int64_t run_ns = 0;    // that the first attempt took
-  int64_t ran_rows = 0;  // of it, where it succeeded
+  int64_t run_ns = 0;        // that the first attempt took
+  int64_t ran_rows = 0;      // of it, where it succeeded
+  int64_t ran_bytes = 0;     // that activations of these took
+  int64_t refused_rows = 0;  // of the first attempt, where it failed for want of memory
+  MemoryInfo took = {};      // of the attempt that took most
   ShapeKey shape = {};
   BatchAdvice advice = {};
   Priority priority = Priority::kNormal;  // of its most urgent request
@@ -155,6 +158,10 @@ class Core : public std::enable_shared_from_this<Core> {
   void EndLoad(const std::string& name, const Status& status, Todo& todo);
   void Trim(const Version& grown, Todo& todo);
   int64_t UsedBytes() const;
+  void LearnMemory(const Batch& batch, Todo& todo);
+  bool IsLimited(const Version& v) const;
+  int64_t RoomForRun(const Version& v, int64_t used) const;
+  int64_t FreeBytes() const;
   bool End(Pending& p, State how, Status status, int64_t now_ns);
   void EndEarly(Pending& p, State how, Status why, int64_t now_ns, Todo& todo);
   void Expire(int64_t now_ns, Todo& todo);
@@ -211,7 +218,8 @@ class Core : public std::enable_shared_from_this<Core> {
   bool waits_for_room_ = false;                // the first of them
   bool load_goes_on_ = false;                  // one at a time
   mutable int64_t peak_bytes_ = 0;
-  int64_t uses_ = 0;  // of models, counted
+  int64_t loading_bytes_ = 0;  // that the model that is loaded, or next, is expected to take
+  int64_t uses_ = 0;           // of models, counted
   int64_t next_id_ = 0;
   int64_t outstanding_ = 0;  // requests whose callback has not returned; without shadows
   int64_t computing_ = 0;    // batches that have begun; without those aside

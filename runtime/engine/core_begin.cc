@@ -18,15 +18,41 @@ int Core::OpenLevels(bool aside) const {
   return levels;
 }
 
+/// Whether its runs are looked at for the memory that they take.
+bool Core::IsLimited(const Version& v) const {
+  return options_.memory_bytes != kNever || v.options().memory_bytes != kNever;
+}
+
+/// Bytes that activations of its next run may take, those that its context holds already at least;
+/// kNever: there is no limit. No model goes for a larger run: to load it again costs more than a
+/// batch gains.
+int64_t Core::RoomForRun(const Version& v, int64_t used) const {
+  const int64_t held = v.HeldByNext();
+  int64_t room = kNever;
+  if (options_.memory_bytes != kNever) room = options_.memory_bytes - loading_bytes_ - used + held;
+  if (const int64_t own = v.options().memory_bytes; own != kNever)
+    room = std::min(room, own - v.bytes() + held);
+  return std::max(room, held);
+}
+
 /// Of all models what may begin now and comes first, else when something may.
 std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns, bool aside, int levels) {
   Version* best = nullptr;
   RequestQueue::Choice chosen;
+  std::optional<int64_t> used;
   const auto look = [&](Version& v) {
     if (v.queue.empty() || v.idle.empty() || v.aside != aside) return;
+    RequestQueue::Known known{.times = [&v](const ShapeKey& shape) { return v.TimesOf(shape); }};
+    int64_t room = kNever;
+    if (v.batches() && (IsLimited(v) || v.refused_memory())) {
+      if (!used && options_.memory_bytes != kNever) used = UsedBytes();
+      room = RoomForRun(v, used.value_or(0));
+      known.rows = [&v, &room](const ShapeKey& shape, int64_t most) {
+        return v.MemoryOf(shape).RowsWithin(room, most);
+      };
+    }
     const auto c = v.queue.Choose(v.options().batch, now_ns, v.run_ns, options_.ageing_ns,
-                                  closed_ || v.superseded, levels,
-                                  [&](const ShapeKey& shape) { return v.TimesOf(shape); });
+                                  closed_ || v.superseded, levels, known);
     const int64_t next_ns = std::min(chosen.next_ns, c.next_ns);
     if (c.bucket && (!best || c.order < chosen.order)) {
       best = &v;
@@ -71,6 +97,7 @@ Single WhyAlone(const BatchAdvice& advice) {
     case BatchAdvice::By::kMeasured: return Single::kSlower;
     case BatchAdvice::By::kTrial: return Single::kTried;
     case BatchAdvice::By::kDeadline: return Single::kLate;
+    case BatchAdvice::By::kMemory: return Single::kMemory;
   }
   return Single::kRows;
 }
@@ -99,7 +126,15 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
   batch->advice = choice.advice;
   if (choice.advice.by == BatchAdvice::By::kTrial)
     version.BeginTrial(batch->shape, choice.advice.tries);
+  int64_t expected = 0;
+  if (IsLimited(version)) {
+    expected = version.MemoryOf(batch->shape).Bytes(rows);
+    // A request that runs though it may not fit takes room from nobody before that is known.
+    const int64_t used = options_.memory_bytes == kNever ? 0 : UsedBytes();
+    if (expected > RoomForRun(version, used)) expected = 0;
+  }
   batch->context = version.TakeIdle();
+  if (expected > 0) version.Expect(*batch->context, expected);
   batch->formed_ns = now_ns;
   batch->chosen = batch->live = static_cast<int64_t>(batch->items.size());
   ++version.running;

@@ -18,7 +18,7 @@ Status MadeBeforeFork() {
 
 Status Core::Load(const std::string& name, ModelSource source, ModelOptions options) {
   if (forked()) return MadeBeforeFork();
-  int64_t number = 0;
+  int64_t number = 0, free_bytes = kNever;
   auto warming = infer::Priority::kNormal;
   {
     const std::lock_guard lock(mutex_);
@@ -29,9 +29,10 @@ Status Core::Load(const std::string& name, ModelSource source, ModelOptions opti
     if (m.loader) return InvalidArgument(Cat("model '", name, "' is registered: unload it first"));
     number = ++m.versions;
     ++m.making;
+    free_bytes = FreeBytes();
   }
   auto made = Version::Make(name, number, std::move(source), std::move(options),
-                            {.priority = warming, .homes = homes_});
+                            {.priority = warming, .homes = homes_, .most_bytes = free_bytes});
   Todo todo;
   Status fits = made.status();
   {
@@ -236,6 +237,24 @@ void Core::GoAway(const std::vector<size_t>& which, const std::vector<MemoryHold
   }
 }
 
+/// What is left of the budget now.
+int64_t Core::FreeBytes() const {
+  if (options_.memory_bytes == kNever) return kNever;
+  return std::max<int64_t>(0, options_.memory_bytes - loading_bytes_ - UsedBytes());
+}
+
+/// The batch is over: what its runs took is known, and its context may hold more than before.
+void Core::LearnMemory(const Batch& batch, Todo& todo) {
+  Version& version = *batch.version;
+  if (batch.refused_rows > 0) version.RefusedMemory(batch.shape, batch.refused_rows);
+  if (batch.ran_rows > 0 && (IsLimited(version) || version.refused_memory()))
+    version.RanWithin(batch.shape, batch.ran_rows, batch.ran_bytes);
+  if (!IsLimited(version)) return;
+  version.Grew(*batch.context, batch.took);
+  peak_bytes_ = std::max(peak_bytes_, UsedBytes());
+  Trim(version, todo);
+}
+
 /// A context took more than before: others go that have nothing to do.
 void Core::Trim(const Version& grown, Todo& todo) {
   if (UsedBytes() <= options_.memory_bytes) return;
@@ -255,11 +274,12 @@ void Core::LoadNext() {
   std::string name;
   ModelLoader loader;
   ModelOptions options;
-  int64_t number = 0;
+  int64_t number = 0, free_bytes = kNever;
   {
     const std::lock_guard lock(mutex_);
     name = loads_.front();
     loads_.pop_front();
+    loading_bytes_ = 0;
     Model& m = models_.at(name);
     std::vector<MemoryHolder> holders;
     const auto go = RoomFor(name, m.expected_bytes, holders);
@@ -271,10 +291,13 @@ void Core::LoadNext() {
           UsedBytes() > options_.memory_bytes - m.expected_bytes) {
         loads_.push_front(name);
         waits_for_room_ = true;
+        loading_bytes_ = m.expected_bytes;  // runs leave alone what becomes free
       } else {
         loader = m.loader;
         options = m.load_options;
         number = ++m.versions;
+        free_bytes = FreeBytes();
+        loading_bytes_ = m.expected_bytes;
         ++computing_;  // who waits for the engine to be quiet waits for the caller's function
       }
     }
@@ -287,9 +310,9 @@ void Core::LoadNext() {
       [=, homes = homes_, loader = std::move(loader), options = std::move(options)] {
         try {
           auto source = loader();
-          *made = source.ok()
-                      ? Version::Make(name, number, *std::move(source), options, {.homes = homes})
-                      : Result<std::shared_ptr<Version>>(source.status());
+          *made = source.ok() ? Version::Make(name, number, *std::move(source), options,
+                                              {.homes = homes, .most_bytes = free_bytes})
+                              : Result<std::shared_ptr<Version>>(source.status());
         } catch (...) {
           *made = StatusOfException("while a model was loaded");
         }
@@ -314,6 +337,7 @@ void Core::Loaded(const std::string& name, Result<std::shared_ptr<Version>> vers
   {
     const std::lock_guard lock(mutex_);
     --computing_;
+    loading_bytes_ = 0;
     Model& m = models_.at(name);
     if (!version.ok() || !m.loader || shut_) {
       EndLoad(name, version.ok() ? Cancelled("the model was unloaded") : version.status(), todo);

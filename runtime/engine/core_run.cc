@@ -125,11 +125,18 @@ void Core::Compute(Batch& batch) {
 /// What the attempt gave, to its items.
 void Core::Keep(Batch& batch) {
   const int64_t ended_ns = NowNs();
+  const MemoryInfo took = batch.context->memory();
+  if (took.activation_bytes() >= batch.took.activation_bytes()) batch.took = took;
   if (batch.run_ns == 0) {
     batch.run_ns = ended_ns - batch.started_ns;
-    if (batch.status.ok())
-      for (size_t i = batch.first; i < batch.last; ++i)
-        batch.ran_rows += batch.items[i].request->rows;
+    int64_t rows = 0;
+    for (size_t i = batch.first; i < batch.last; ++i) rows += batch.items[i].request->rows;
+    if (batch.status.ok()) {
+      batch.ran_rows = rows;
+      batch.ran_bytes = took.activation_bytes();
+    } else if (batch.status.code() == Code::kResource && batch.last - batch.first > 1) {
+      batch.refused_rows = rows;
+    }
   }
   const std::vector<RunPart> parts = PartsOf(batch);
   int64_t total = 0;
@@ -226,10 +233,7 @@ void Core::Finish(const BatchPtr& batch) {
     version.ran |= succeeded;
     --version.running;
     version.running_requests -= batch->chosen;
-    if (options_.memory_bytes != kNever) {
-      version.Grew(*batch->context);
-      Trim(version, todo);
-    }
+    LearnMemory(*batch, todo);
     version.GiveBack(std::move(batch->context));
     batches_.erase(batch.get());
     LeavePlace(*batch);

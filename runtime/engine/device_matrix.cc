@@ -1,6 +1,7 @@
 #include "runtime/engine/device_matrix.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 
@@ -10,6 +11,27 @@ namespace infer::engine {
 namespace {
 
 constexpr double kTwoSided95 = 1.96;
+
+constexpr int kTableBits = 9;
+constexpr size_t kTableSize = size_t{1} << kTableBits;
+
+/// Of 1 to 2: bit by bit, by squares.
+constexpr std::array<int16_t, kTableSize> MakeLogs() {
+  std::array<int16_t, kTableSize> logs = {};
+  for (size_t i = 0; i < kTableSize; ++i) {
+    double m = 1 + static_cast<double>(i) / kTableSize;
+    int64_t log = 0;
+    for (int64_t bit = kLogUnit / 2; bit > 0; bit /= 2) {
+      m *= m;
+      if (m < 2) continue;
+      m /= 2;
+      log += bit;
+    }
+    logs[i] = static_cast<int16_t>(log);
+  }
+  return logs;
+}
+constexpr std::array<int16_t, kTableSize> kLogs = MakeLogs();
 
 }  // namespace
 
@@ -51,21 +73,56 @@ std::optional<Correlation> Pairs::Correlate() const {
   return c;
 }
 
+int64_t TableLog(int64_t n) {
+  const uint64_t v = static_cast<uint64_t>(std::max<int64_t>(n, 0)) + 1;
+  const int power = std::bit_width(v) - 1;
+  const uint64_t top = power > kTableBits ? v >> (power - kTableBits) : v << (kTableBits - power);
+  return power * kLogUnit + kLogs[top & (kTableSize - 1)];
+}
+
 void LatencyFactors::Add(int64_t requests_before, int64_t rows_of_run, int64_t input_bytes,
                          int64_t total_ns) {
-  const auto log_of = [](int64_t n) {
-    return std::log1p(static_cast<double>(std::max<int64_t>(n, 0)));
-  };
-  const double latency = log_of(total_ns);
-  load.Add(log_of(requests_before), latency);
-  rows.Add(log_of(rows_of_run), latency);
-  bytes.Add(log_of(input_bytes), latency);
+  const int64_t y = TableLog(total_ns);
+  const std::array<int64_t, 3> xs = {TableLog(requests_before), TableLog(rows_of_run),
+                                     TableLog(input_bytes)};
+  ++count_;
+  y_ += y;
+  yy_ += static_cast<Sum>(y) * y;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    factors_[i].x += xs[i];
+    factors_[i].xx += static_cast<Sum>(xs[i]) * xs[i];
+    factors_[i].xy += static_cast<Sum>(xs[i]) * y;
+  }
 }
 
 void LatencyFactors::Merge(const LatencyFactors& o) {
-  load.Merge(o.load);
-  rows.Merge(o.rows);
-  bytes.Merge(o.bytes);
+  count_ += o.count_;
+  y_ += o.y_;
+  yy_ += o.yy_;
+  for (size_t i = 0; i < factors_.size(); ++i) {
+    factors_[i].x += o.factors_[i].x;
+    factors_[i].xx += o.factors_[i].xx;
+    factors_[i].xy += o.factors_[i].xy;
+  }
+}
+
+/// With logarithms in units of 1.
+Pairs LatencyFactors::Of(size_t factor) const {
+  Pairs p{.count = count_};
+  if (count_ == 0) return p;
+  const Factor& f = factors_[factor];
+  const auto n = static_cast<double>(count_), unit = static_cast<double>(kLogUnit);
+  // Sums of squares and squares of sums are nearly alike: their difference is taken of the whole
+  // numbers.
+  const auto spread = [&](Sum products, int64_t a, int64_t b) {
+    return static_cast<double>(products * count_ - static_cast<Sum>(a) * b) / n / unit / unit;
+  };
+  p.mean_x = static_cast<double>(f.x) / n / unit;
+  p.mean_y = static_cast<double>(y_) / n / unit;
+  p.xx = spread(f.xx, f.x, f.x);
+  p.yy = spread(yy_, y_, y_);
+  p.xy = spread(f.xy, f.x, y_);
+  return p;
 }
 
 std::vector<MatrixCell> DeviceMatrix(std::span<const ModelStats> models) {
@@ -91,8 +148,9 @@ std::optional<double> DeviceShare(std::span<const MatrixCell> cells) {
   Pairs all;
   for (const MatrixCell& c : cells) {
     // Their latencies are in each of the factors.
-    if (c.factors.load.count > 0) by_device[c.device].Merge(c.factors.load);
-    all.Merge(c.factors.load);
+    const Pairs of_cell = c.factors.load();
+    if (of_cell.count > 0) by_device[c.device].Merge(of_cell);
+    all.Merge(of_cell);
   }
   if (by_device.size() < 2 || all.yy <= 0) return std::nullopt;
   double between = 0;

@@ -1,6 +1,7 @@
 #pragma once
 /// Model by device: how requests ended and how long they took, and what their latency goes along
 /// with. A correlation is no cause: load, rows and device may go along with each other.
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,15 +34,33 @@ struct Pairs {
   std::optional<Correlation> Correlate() const;
 };
 
-/// Logarithms of what requests met, with the logarithm of their latency: a few slow ones do not
-/// decide alone. Of requests that succeeded.
-struct LatencyFactors {
-  Pairs load;   ///< requests of the version that waited or ran when it came
-  Pairs rows;   ///< of the run that answered it
-  Pairs bytes;  ///< of its inputs
+/// The logarithm of n + 1 to base 2, in units of 1 / kLogUnit, rounded down within 0.3 % of n + 1;
+/// a negative n counts as 0. By a table: a request has four of them.
+int64_t TableLog(int64_t n);
+inline constexpr int64_t kLogUnit = 4096;
 
+/// Logarithms of what requests met, with the logarithm of their latency: a few slow ones do not
+/// decide alone. Of requests that succeeded. Sums are whole numbers: exact, in any order.
+class LatencyFactors {
+ public:
   void Add(int64_t requests_before, int64_t rows_of_run, int64_t input_bytes, int64_t total_ns);
   void Merge(const LatencyFactors& other);
+
+  Pairs load() const { return Of(0); }  ///< requests of the version that waited or ran when it came
+  Pairs rows() const { return Of(1); }  ///< of the run that answered it
+  Pairs bytes() const { return Of(2); }  ///< of its inputs
+
+ private:
+  __extension__ using Sum = __int128;  // ISO C++ has no 128-bit numbers
+  struct Factor {
+    int64_t x = 0;
+    Sum xx = 0, xy = 0;
+  };
+  Pairs Of(size_t factor) const;
+
+  int64_t count_ = 0, y_ = 0;
+  Sum yy_ = 0;
+  std::array<Factor, 3> factors_ = {};
 };
 
 struct MatrixCell {

@@ -103,24 +103,27 @@ std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int
 
 RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns,
                                           int64_t ageing_ns, bool draining, int levels,
-                                          const TimesOf& times_of) {
+                                          const Known& known) {
   Choice choice;
   for (auto& [shape, bucket] : buckets_) {
     const Pending* first = bucket.First(now_ns, ageing_ns, levels);
     if (!first) continue;
     const Waiters facts = bucket.Facts();
-    BatchAdvice advice{.rows = rules.max_rows, .run_ns = run_ns};
-    if (rules.adapts && times_of) {
-      const BatchTimes* times = times_of(shape);
-      if (times) advice = Advise(*times, rules, facts, now_ns, draining);
-    }
     BatchRules adapted = rules;
+    if (known.rows) adapted.max_rows = known.rows(shape, rules.max_rows);
+    BatchAdvice advice{.rows = adapted.max_rows, .run_ns = run_ns};
+    if (rules.adapts && known.times) {
+      const BatchTimes* times = known.times(shape);
+      if (times) advice = Advise(*times, adapted, facts, now_ns, draining);
+    }
+    if (advice.by == BatchAdvice::By::kRules && advice.rows < rules.max_rows)
+      advice.by = BatchAdvice::By::kMemory;
     adapted.max_rows = advice.rows;
     Decision d = Decide(adapted, facts, advice.run_ns, draining);
     if (advice.by == BatchAdvice::By::kTrial)
       d.why = Fired::kTrial;
     else if (d.why == Fired::kFull && advice.rows < rules.max_rows)
-      d.why = Fired::kEnough;
+      d.why = advice.by == BatchAdvice::By::kMemory ? Fired::kMemory : Fired::kEnough;
     if (d.at_ns > now_ns) {
       choice.next_ns = std::min(choice.next_ns, d.at_ns);
       continue;

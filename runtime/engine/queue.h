@@ -60,12 +60,17 @@ class RequestQueue {
     BatchAdvice advice;        ///< how many rows
     int64_t next_ns = kNever;  ///< when one may begin, if nothing changes
   };
-  /// What is known of runs of a shape; nullptr: nothing.
-  using TimesOf = std::function<const BatchTimes*(const ShapeKey&)>;
+  /// What is known of runs of a shape.
+  struct Known {
+    /// nullptr: nothing. Unset: nothing of any.
+    std::function<const BatchTimes*(const ShapeKey&)> times = {};
+    /// For which there is memory, of so many at least 1. Unset: for as many as the rules say.
+    std::function<int64_t(const ShapeKey&, int64_t max_rows)> rows = {};
+  };
   /// Of the buckets that may begin the one whose first request of the `levels` most urgent levels
   /// comes first.
   Choice Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns, int64_t ageing_ns,
-                bool draining, int levels, const TimesOf& times_of = {});
+                bool draining, int levels, const Known& known);
 
   bool empty() const { return requests_ == 0; }
   int64_t rows() const { return rows_; }

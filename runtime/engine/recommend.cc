@@ -116,6 +116,7 @@ class Adviser {
           {Busy(), Waiting(), Computing()},
           Gain{Gain::Of::kThroughput, 0, static_cast<double>(to) / o_.instances - 1}};
     }
+    if (auto predicted = ByPrediction()) return predicted;
     if (!o_.batchable) return std::nullopt;
     if (o_.batch.max_rows <= 1)
       return Recommendation{Setting::kMaxRows,
@@ -124,6 +125,53 @@ class Adviser {
                             "Requests wait for busy instances, and could share runs.",
                             {Busy(), Waiting(), Computing()}};
     return MoreRows();
+  }
+
+  /// Of how most runs were, what predicted times speak for.
+  std::optional<Recommendation> ByPrediction() const {
+    if (o_.predicted.empty()) return std::nullopt;
+    SeenRuns seen{.max_rows = o_.batch.max_rows, .more_rows = o_.batchable && !ShortOfMemory()};
+    int64_t most = 0;
+    for (const auto& [rows, t] : o_.stats.run_times)
+      if (t.runs >= kLeastRuns && t.runs > most) {
+        most = t.runs;
+        seen.rows = rows;
+        seen.ms = t.mean / kNsPerMs;
+      }
+    if (o_.timeout_ns != kNever) seen.within_ms = static_cast<double>(o_.timeout_ns) / kNsPerMs;
+    const auto change = ChangeByPrediction(o_.predicted, seen);
+    if (!change) return std::nullopt;
+    Recommendation r = NamedChange(*change, o_.batch.max_rows);
+    r.evidence = {Busy(),
+                  Waiting(),
+                  {"predicted ms of a run now", change->from.ms},
+                  {"its usual error", change->from.error},
+                  {"predicted ms of a run then", change->to.ms},
+                  {"the usual error of that", change->to.error},
+                  {"ms of a run that were seen, over predicted ones", change->seen}};
+    r.gain = Gain{Gain::Of::kThroughput, change->low, change->high};
+    return r;
+  }
+
+  static Recommendation NamedChange(const PredictedChange& c, int64_t max_rows) {
+    const auto threads = [](const Predicted& p) {
+      return Cat(p.threads, " by ", p.instances, " instances");
+    };
+    switch (c.setting) {
+      case PredictedSetting::kRows:
+        return {Setting::kMaxRows, Cat(max_rows), Cat(c.to.rows),
+                "More rows in a run are predicted to make a row cheaper."};
+      case PredictedSetting::kThreads:
+        return {Setting::kThreads, threads(c.from), threads(c.to),
+                "Runs of so many threads, so many at once, are predicted to answer more."};
+      case PredictedSetting::kVariant:
+        return {Setting::kVariant, c.from.variant, c.to.variant,
+                "It is predicted to take less time; how right it is is not predicted."};
+      case PredictedSetting::kPrecision:
+        return {Setting::kPrecision, c.from.precision, c.to.precision,
+                "It is predicted to take less time; how right it is is not predicted."};
+    }
+    return {};
   }
 
   /// Runs are full, and the last doubling of rows made a row cheaper, or has to be tried.
@@ -226,7 +274,19 @@ class Adviser {
           static_cast<double>(o_.stats.padding[static_cast<size_t>(Padding::kPadded)])}}};
   }
 
+  bool ShortOfMemory() const { return FiredShare(Fired::kMemory) >= 0.3; }
+
   std::optional<Recommendation> Memory() const {
+    if (saturated() && ShortOfMemory() && o_.memory_bytes != kNever && o_.stats.bytes > 0)
+      return Recommendation{
+          Setting::kMemory,
+          Cat(o_.memory_bytes),
+          Cat(o_.memory_bytes + o_.stats.bytes),
+          "Runs have as many rows as there is memory for while others wait; twice as many take no "
+          "more than this.",
+          {{"share of runs without memory for more rows", FiredShare(Fired::kMemory)},
+           Busy(),
+           {"bytes of the model", static_cast<double>(o_.stats.bytes)}}};
     if (o_.memory_bytes == kNever || o_.stats.unloads < 3 || o_.stats.bytes == 0 ||
         Share(o_.stats.loads, o_.stats.submitted) < 0.01)
       return std::nullopt;
@@ -246,9 +306,9 @@ class Adviser {
 
   std::string Nothing() const {
     if (saturated())
-      return Cat("instances run ", std::lround(100 * busy_),
-                 " % of the time and nothing that was seen would add capacity: a smaller or faster "
-                 "variant, or fewer requests");
+      return Cat("instances run ", std::lround(100 * busy_), " % of the time and nothing that was ",
+                 o_.predicted.empty() ? "seen" : "seen, or is predicted for certain,",
+                 " would add capacity: a smaller or faster variant, or fewer requests");
     return Cat("instances run ", std::lround(100 * busy_), " % of the time, requests wait ",
                Rounded(queue_ms_, 3), " ms (median)");
   }
@@ -278,8 +338,8 @@ std::optional<bool> IsNoWorse(const VariantStats& a, const VariantStats& b,
 
 std::string_view Name(Setting s) {
   constexpr std::array<std::string_view, kSettings> names = {
-      "instances",    "max_rows", "max_delay", "adapts",
-      "max_requests", "buckets",  "memory",    "variant"};
+      "instances", "max_rows", "max_delay", "adapts",  "max_requests",
+      "buckets",   "memory",   "variant",   "threads", "precision"};
   return names[static_cast<size_t>(s)];
 }
 

@@ -4,13 +4,14 @@
 ///
 /// Every recommendation names one setting and the figures it rests on. Nothing is recommended from
 /// few requests, no setting twice, and of those that add capacity only the first that applies, so
-/// that one change is tried at a time. A gain is told only where it was measured.
+/// that one change is tried at a time. A gain is told only where it was measured or predicted.
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/engine/engine.h"
+#include "runtime/engine/predicted.h"
 
 namespace infer::engine {
 
@@ -22,9 +23,11 @@ enum class Setting : uint8_t {
   kMaxRequests,  ///< QueueLimits::max_requests
   kBuckets,      ///< ModelOptions::buckets
   kMemory,       ///< EngineOptions::memory_bytes
-  kVariant,      ///< RouteVariant::weight: which variant answers
+  kVariant,      ///< which variant answers: RouteVariant::weight, or another file
+  kThreads,      ///< CompileOptions::threads, with as many instances as have cores then
+  kPrecision,    ///< that the model is converted to before it is compiled
 };
-inline constexpr size_t kSettings = 8;
+inline constexpr size_t kSettings = 10;
 std::string_view Name(Setting s);
 
 /// What one model did over some time.
@@ -37,11 +40,14 @@ struct Observed {
   QueueLimits queue = {};
   bool batchable = false;  ///< its batch axes are proved
   bool has_buckets = false;
-  int64_t timeout_ns = kNever;  ///< that requests usually have
-  int64_t memory_bytes = kNever;
+  int64_t timeout_ns = kNever;    ///< that requests usually have
+  int64_t memory_bytes = kNever;  ///< of the engine, or of the model, whichever binds
+  /// Ways to run it, the present one first (ChangeByPrediction); empty: nothing is predicted.
+  std::vector<Predicted> predicted = {};
 };
 
-/// A figure of Observed or RouteStats: a count, a share of 1, or milliseconds, as its name says.
+/// A figure of Observed or RouteStats, seen or predicted as its name says: a count, a share of 1,
+/// or milliseconds.
 using Evidence = std::pair<std::string, double>;
 
 /// From `low` to `high`, as a share of the figure now: throughput grows, latency falls.

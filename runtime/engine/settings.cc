@@ -57,6 +57,8 @@ Status Check(const EngineOptions& o) {
 Status Check(const std::string& model, const ModelOptions& o) {
   const auto check = [&] {
     if (o.instances < 1) return InvalidArgument(Cat(o.instances, " instances"));
+    if (o.memory_bytes < 0)
+      return InvalidArgument(Cat("a memory budget of ", o.memory_bytes, " bytes"));
     INFER_TRY(CheckQueue(o.queue));
     INFER_TRY(CheckBatch(o.batch));
     INFER_TRY(CheckBuckets(o.buckets));

@@ -85,10 +85,14 @@ Status Version::MakeInstances(const Making& making) {
     const PinScope here(home ? &home->masks : nullptr);
     INFER_ASSIGN(auto context, program().NewContext());
     if (home) home_of_.emplace(context.get(), std::move(home));
-    INFER_TRY(Warm(*context, {.priority = making.priority}));
-    Grew(*context);
+    Grew(*context, context->memory());
+    INFER_TRY(Warm(*context, {.priority = making.priority},
+                   std::min(making.most_bytes, options_.memory_bytes)));
     idle.push_back(std::move(context));
   }
+  if (bytes() > options_.memory_bytes)
+    return ResourceExhausted(Cat("model '", model_, "' needs ", bytes(), " bytes, and may have ",
+                                 options_.memory_bytes, " (memory_bytes)"));
   return {};
 }
 
@@ -104,17 +108,21 @@ std::vector<int> Version::nodes() const {
   return nodes;
 }
 
-std::unique_ptr<RunContext> Version::TakeIdle() {
+size_t Version::NextIdle() const {
   size_t best = idle.size() - 1;
-  if (homes_) {
-    int least = homes_->Busy(*HomeOf(*idle[best]));
-    for (size_t i = best; i-- > 0;)
-      if (const int busy = homes_->Busy(*HomeOf(*idle[i])); busy < least) {
-        best = i;
-        least = busy;
-      }
-    homes_->Began(*HomeOf(*idle[best]));
-  }
+  if (!homes_) return best;
+  int least = homes_->Busy(*HomeOf(*idle[best]));
+  for (size_t i = best; i-- > 0;)
+    if (const int busy = homes_->Busy(*HomeOf(*idle[i])); busy < least) {
+      best = i;
+      least = busy;
+    }
+  return best;
+}
+
+std::unique_ptr<RunContext> Version::TakeIdle() {
+  const size_t best = NextIdle();
+  if (homes_) homes_->Began(*HomeOf(*idle[best]));
   std::unique_ptr<RunContext> taken = std::move(idle[best]);
   idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(best));
   return taken;
@@ -143,33 +151,56 @@ void Version::RanBatch(const ShapeKey& shape, const BatchAdvice& advice, int64_t
   if (advice.by != BatchAdvice::By::kDeadline) times.trials.Ran(rows, ns, advice.tries);
 }
 
-void Version::Grew(const RunContext& context) {
-  const MemoryInfo m = context.memory();
-  weight_bytes_ = std::max(weight_bytes_, m.weight_bytes);
-  context_bytes_[&context] = m.arena_bytes + m.device_bytes;
-}
-
-int64_t Version::bytes() const {
-  int64_t all = weight_bytes_;
-  for (const auto& [context, bytes] : context_bytes_) all += bytes;
-  return all;
-}
-
-Status Version::Warm(RunContext& context, const RunOptions& how) {
-  const std::vector<Datum>& inputs = options_.warm_inputs;
-  if (inputs.empty()) return {};
-  const Fit fit = FitOf(inputs);
-  if (!fit.status.ok()) return Status(fit.status).In(Cat("warm-up of model '", model_, "'"));
-  const auto most = static_cast<size_t>(
-      batches() && fit.rows > 0 ? std::max<int64_t>(1, options_.batch.max_rows / fit.rows) : 1);
-  for (size_t requests : {most, size_t{1}}) {
-    const std::vector<RunPart> all(requests, {.inputs = &inputs, .rows = fit.rows});
-    INFER_TRY(BindStacked(*this, context, all));
-    if (Status s = context.Run(how); !s.ok())
-      return std::move(s).In(Cat("warm-up of model '", model_, "'"));
-    if (most == 1) break;
-  }
+Status Version::Warm(RunContext& context, const RunOptions& how, int64_t most_bytes) {
+  if (options_.warm_inputs.empty()) return {};
+  const Fit fit = FitOf(options_.warm_inputs);
+  Status s = fit.status;
+  if (s.ok()) s = WarmRows(context, fit, how, most_bytes);
+  if (!s.ok()) return std::move(s).In(Cat("warm-up of model '", model_, "'"));
   return pads() ? WarmBuckets(context, fit, how) : Status();
+}
+
+/// Alone behind all else.
+Status Version::WarmRows(RunContext& context, const Fit& fit, const RunOptions& how,
+                         int64_t most_bytes) {
+  constexpr int kMostRuns = 4;  // of more than one request
+  Fit as_it_is = fit;           // no run of these is padded
+  as_it_is.padded_to = 0;
+  const ShapeKey shape = batches() ? ShapeOf(options_.warm_inputs, as_it_is) : ShapeKey();
+  const auto run = [&](int64_t requests) -> Status {
+    const std::vector<RunPart> all(static_cast<size_t>(requests),
+                                   {.inputs = &options_.warm_inputs, .rows = fit.rows});
+    INFER_TRY(BindStacked(*this, context, all));
+    INFER_TRY(context.Run(how));
+    const MemoryInfo took = context.memory();
+    Grew(context, took);
+    RanWithin(shape, requests * fit.rows, took.activation_bytes());
+    return {};
+  };
+  const int64_t most = batches() && fit.rows > 0 ? options_.batch.max_rows / fit.rows : 1;
+  if (most <= 1) return run(1);
+  // Instances share what is left behind the weights.
+  const auto fitting = [&] {
+    const int64_t room = most_bytes == kNever ? kNever
+                                              : std::max<int64_t>(0, most_bytes - weight_bytes_) /
+                                                    options_.instances;
+    return MemoryOf(shape).RowsWithin(room, most * fit.rows) / fit.rows;
+  };
+  // From the run of one request it is not known how many fit, but that so many do; behind a larger
+  // run more may.
+  int64_t ran = 1;
+  if (most_bytes != kNever) INFER_TRY(run(1));
+  for (int runs = 0; runs < kMostRuns && fitting() > ran; ++runs) {
+    const int64_t requests = fitting();
+    Status s = run(requests);
+    if (s.ok())
+      ran = requests;
+    else if (s.code() == Code::kResource)
+      RefusedMemory(shape, requests * fit.rows);
+    else
+      return s;
+  }
+  return run(1);
 }
 
 /// Pre: the last run was of the warm-up's inputs, alone and as they are.
@@ -188,7 +219,13 @@ Status Version::WarmBuckets(RunContext& context, const Fit& fit, const RunOption
     part.padded_to = extent;
     Status s = BindStacked(*this, context, {&part, 1});
     if (s.ok()) s = context.Run(how);
+    const MemoryInfo took = context.memory();
+    Grew(context, took);
     if (s.ok()) {
+      Fit padded = fit;
+      padded.padded_to = extent;
+      if (batches())
+        RanWithin(ShapeOf(options_.warm_inputs, padded), fit.rows, took.activation_bytes());
       const auto outputs = SplitOutputs(*this, context, {&part, 1});
       s = outputs.status();
       const Difference d = s.ok() ? Compare(unpadded, (*outputs)[0]) : Difference();
@@ -279,10 +316,17 @@ Fit Version::FitOf(const std::vector<Datum>& inputs) const {
                               axes().symbol, ", input '", declared[0]->name(), "' has ", fit.rows));
   }
   if (pads() && fit.status.ok()) FitBucket(inputs, fit);
-  for (size_t i = 0; batches() && i < inputs.size(); ++i)
-    for (int a = 0; a < inputs[i].tensor().rank(); ++a)
-      if (a != axes().inputs[i]) fit.shape.push_back(ExtentOf(inputs[i].tensor(), i, a, fit));
+  if (batches()) fit.shape = ShapeOf(inputs, fit);
   return fit;
+}
+
+/// What must agree for requests to share a run. Pre: the inputs are tensors that fit the model.
+ShapeKey Version::ShapeOf(const std::vector<Datum>& inputs, const Fit& fit) const {
+  ShapeKey shape;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    for (int a = 0; a < inputs[i].tensor().rank(); ++a)
+      if (a != axes().inputs[i]) shape.push_back(ExtentOf(inputs[i].tensor(), i, a, fit));
+  return shape;
 }
 
 }  // namespace infer::engine

@@ -8,6 +8,7 @@
 
 #include "runtime/api/program.h"
 #include "runtime/engine/batch_axes.h"
+#include "runtime/engine/batch_memory.h"
 #include "runtime/engine/device_matrix.h"
 #include "runtime/engine/padding.h"
 #include "runtime/engine/placement.h"
@@ -48,6 +49,9 @@ using ModelLoader = std::function<Result<ModelSource>()>;
 
 struct ModelOptions {
   int instances = 1;  ///< contexts: runs of the model that go on at once
+  /// For weights and activations of one version, as its contexts count them. Load refuses one that
+  /// needs more; batches have as many rows as fit.
+  int64_t memory_bytes = kNever;
   /// NUMA nodes that instances may be placed on, by the system's numbers; empty: any. Load refuses
   /// nodes that are not there, and nodes in an engine that places nothing (EngineOptions).
   std::vector<int> nodes = {};
@@ -58,9 +62,10 @@ struct ModelOptions {
   /// ModelStats::unpaddable says why. Load refuses extents that the model does not name.
   Buckets buckets = {};
   StateRules state = {};
-  /// Run once in every instance before the version takes requests: alone, stacked to max_rows, and
-  /// padded to each bucket that holds them; where outputs differ then, nothing is padded.
-  /// Empty: not run, so the first requests pay for planning their shapes.
+  /// Run once in every instance before the version takes requests: alone, stacked to max_rows (with
+  /// a memory budget to as many as fit), and padded to each bucket that holds them; where outputs
+  /// differ then, nothing is padded. Empty: not run, so the first requests pay for planning their
+  /// shapes.
   std::vector<Datum> warm_inputs = {};
   /// Sees inputs and outputs of each request that succeeds, before its callback. Not with state.
   std::shared_ptr<DriftWatch> drift = {};
@@ -81,6 +86,7 @@ class Version {
   struct Making {
     infer::Priority priority = infer::Priority::kNormal;  ///< of lanes
     std::shared_ptr<Homes> homes = {};                    ///< none: nothing is placed
+    int64_t most_bytes = kNever;                          ///< that stacked runs should keep within
   };
   /// On the calling thread, and where each instance will run.
   static Result<std::shared_ptr<Version>> Make(std::string model, int64_t number,
@@ -133,10 +139,21 @@ class Version {
   bool aside = false;       // its runs are nobody's to wait for
   bool ran = false;         // or was warmed
   std::shared_ptr<LatencyFactors> factors = std::make_shared<LatencyFactors>();
-  /// Weights, and what contexts took in their last runs.
+  /// Weights, what contexts hold (as much as the largest of their runs took), and what runs that go
+  /// on are expected to take where that fits.
   int64_t bytes() const;
   int64_t weight_bytes() const { return weight_bytes_; }
-  void Grew(const RunContext& context);
+  /// Runs of the context, which are over, took so much at most.
+  void Grew(const RunContext& context, const MemoryInfo& took);
+  /// Its run, which begins, is expected to take so much for activations.
+  void Expect(const RunContext& context, int64_t bytes);
+  /// By the instance that TakeIdle takes, of activations. Pre: `idle` is not empty.
+  int64_t HeldByNext() const;
+  /// What runs whose requests have this shape take.
+  const BatchMemory& MemoryOf(const ShapeKey& shape) const;
+  void RanWithin(const ShapeKey& shape, int64_t rows, int64_t bytes);
+  void RefusedMemory(const ShapeKey& shape, int64_t rows);
+  bool refused_memory() const { return refused_memory_; }  ///< at any time
   /// Of runs whose requests have this shape; nullptr: there was none.
   const BatchTimes* TimesOf(const ShapeKey& shape) const;
   void BeginTrial(const ShapeKey& shape, int64_t limit);
@@ -152,11 +169,15 @@ class Version {
         source_(std::move(source)),
         options_(std::move(options)) {}
   Status MakeInstances(const Making& making);
-  Status Warm(RunContext& context, const RunOptions& how);
+  Status Warm(RunContext& context, const RunOptions& how, int64_t most_bytes);
+  Status WarmRows(RunContext& context, const Fit& fit, const RunOptions& how, int64_t most_bytes);
   Status WarmBuckets(RunContext& context, const Fit& fit, const RunOptions& how);
   Status ChooseBuckets();
   Status CheckState() const;
+  size_t NextIdle() const;
+  BatchMemory* Memory(const ShapeKey& shape);
   void FitBucket(const std::vector<Datum>& inputs, Fit& fit) const;
+  ShapeKey ShapeOf(const std::vector<Datum>& inputs, const Fit& fit) const;
   /// In the run.
   int64_t ExtentOf(const Tensor& t, size_t input, int axis, const Fit& fit) const;
 
@@ -167,7 +188,13 @@ class Version {
   std::map<ShapeKey, BatchTimes> times_;
   std::shared_ptr<Times> request_times_ = std::make_shared<Times>();
   int64_t weight_bytes_ = 0;
-  std::map<const RunContext*, int64_t> context_bytes_;
+  struct ContextBytes {
+    int64_t held = 0, expected = 0;
+    int64_t most() const { return held > expected ? held : expected; }
+  };
+  std::map<const RunContext*, ContextBytes> context_bytes_;
+  std::map<ShapeKey, BatchMemory> memory_;
+  bool refused_memory_ = false;
   std::shared_ptr<Homes> homes_;
   std::map<const RunContext*, std::shared_ptr<const Home>> home_of_;  // as Make left it
   int pad_ = -1;                                                      // position in source_.padding

@@ -161,6 +161,20 @@ class BenchLoad(BenchTestCase):
         self.assertEqual([(r["from"], r["to"], r["try"]) for r in found], [("20 ms", "0 ms", "--batch-delay 0")])
         self.assertIsNone(waits["no_recommendation"])
 
+    def test_rows_within_memory(self):
+        served = [MODEL, "--threads", 1, "--warmup", 0.05, "--engine", "--lanes", 1, "--max-batch", 8, "--concurrency", 16,
+                  "--duration", 0.5]
+        ample = self.report("load", *served, "--model-memory", 100)["engine"]
+        self.assertEqual(ample["memory_limit_bytes"], 100 * 2**20)
+        self.assertEqual(ample["fired"]["memory"], 0)
+        scarce = self.report("load", *served, "--model-memory", (ample["memory_bytes"] - 1) / 2**20)["engine"]
+        self.assertLess(scarce["memory_bytes"], ample["memory_bytes"])
+        self.assertLess(max(b["rows"] for b in scarce["batch_rows"]), 8)
+        self.assertGreater(scarce["fired"]["memory"], 0)
+        self.assertIsNone(self.report("load", *ONE, "--engine", "--duration", 0.1)["engine"]["memory_limit_bytes"])
+        self.assertIn("bytes, and may have", self.bench("load", *served, "--model-memory", 1e-5, code=71).stderr)
+        self.assertIn("goes with --engine", self.bench("load", *ONE, "--model-memory", 1, code=2).stderr)
+
     def test_planned_faults(self):
         served = [*ONE, "--engine", "--lanes", 1, "--fault", "run:fail:5%,bind:throw:0.05,run:delay:0.02:2ms"]
         for command, more in (("load", ["--duration", 0.5]), ("soak", ["--duration", 1, "--window", 0.1, "--allow-inconclusive",

@@ -99,6 +99,23 @@ class BenchPredict(unittest.TestCase):
         self.refused(self.profile, *args, "--batch", 2, code=2)
         self.refused(self.profile, MODEL, "--within", 5, code=2)
 
+    def test_behind_the_engine(self):
+        """The engine's recommendations take predictions; which of them apply is for its own tests."""
+        served = ("infer-bench", "load", MODEL, "--threads", 1, "--warmup", 0.05, "--engine", "--lanes", 1, "--duration", 0.3)
+        done = run(*served, "--machine", self.profile, "--recommend-precisions", "int8-dynamic", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        validate(report)
+        self.assertNotIn("no recommendation by predictions", done.stderr)
+        engine = report["engine"]
+        self.assertEqual(engine["no_recommendation"] is None, bool(engine["recommendations"]))
+        for wrong, why in ((("--recommend-precisions", "f16"), "go with --machine"),
+                           (("--machine", self.profile, "--also", MODEL), "for one model")):
+            refused = run(*served, *wrong)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(why, refused.stderr)
+        self.assertEqual(run("infer-bench", "load", *ONE, "--machine", self.profile).returncode, 2)
+
     def test_more_work_is_predicted_to_take_longer(self):
         def predicted(batch):
             report = self.report(MODEL, "--batch", batch, "--threads", 1, "--machine", self.profile)

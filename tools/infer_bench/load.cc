@@ -12,6 +12,7 @@
 #include "tools/infer_bench/load/device_use.h"
 #include "tools/infer_bench/load/scenario.h"
 #include "tools/infer_bench/load/setup.h"
+#include "tools/infer_bench/load_predictions.h"
 #include "tools/infer_bench/page/page.h"
 
 namespace infer {
@@ -43,6 +44,7 @@ class LoadCommand : public Command {
     setup_.Declare(o);
     o.Section("Options");
     setup_.serve.Declare(o);
+    setup_.predict.Declare(o);
     arrivals_given_ = o.Group([&](Options& group) {
       group.Value("--concurrency", &load_.concurrency, "Closed loop with so many queries in flight",
                   1);
@@ -105,6 +107,7 @@ class LoadCommand : public Command {
     for (std::string& w : Warnings(watched)) context.Warn(std::move(w));
     report_["watch"] = ToJson(watched);
     if (target.served) {
+      INFER_TRY(PredictFor(context, path_, setup_, target));
       report_["engine"] = target.served->StatsJson();
       context.Print(target.served->StatsTable());
       INFER_TRY(target.served->WriteFiles(context));

@@ -10,6 +10,7 @@
 #include "tools/common/signals.h"
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/load/setup.h"
+#include "tools/infer_bench/load_predictions.h"
 #include "tools/infer_bench/page/page.h"
 
 namespace infer {
@@ -56,6 +57,7 @@ class SoakCommand : public Command {
     o.Positional("model", &path_, "ONNX model", true, PathUse::kRead);
     setup_.Declare(o);
     setup_.serve.Declare(o);
+    setup_.predict.Declare(o);
     LoadOptions& load = soak_.load;
     load.duration_s = 3600;
     arrivals_given_ = o.Group([&](Options& group) {
@@ -111,6 +113,7 @@ class SoakCommand : public Command {
     for (std::string& w : Warnings(watched)) context.Warn(std::move(w));
     AddTo(report, r);
     report["watch"] = ToJson(watched);
+    INFER_TRY(PredictFor(context, path_, setup_, target));
     report["engine"] = target.served ? target.served->StatsJson() : Json();
     report["interrupted"] = r.load.interrupted;
     Print(context, r);

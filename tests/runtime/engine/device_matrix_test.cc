@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "lib/support/random.h"
 #include "runtime/engine/simulation.h"
@@ -75,6 +76,51 @@ TEST(Pairs, TellNothingOfFewOrEqualOnes) {
   EXPECT_FALSE(Pairs().Correlate());
 }
 
+TEST(LatencyFactors, LogarithmsOfTheTable) {
+  EXPECT_EQ(TableLog(0), 0);
+  EXPECT_EQ(TableLog(-5), 0);
+  EXPECT_EQ(TableLog(1), kLogUnit);
+  EXPECT_EQ(TableLog(std::numeric_limits<int64_t>::max()), 63 * kLogUnit);
+  int64_t before = -1;
+  Random random(4);
+  for (int64_t n = 0; n < (int64_t{1} << 60); n += 1 + n / (1 + random.Below(1000))) {
+    const int64_t log = TableLog(n);
+    ASSERT_GE(log, before) << n;
+    before = log;
+    const double real = std::log2(static_cast<double>(n) + 1);
+    const double found = static_cast<double>(log) / kLogUnit;
+    ASSERT_LE(found, real + 1e-9) << n;
+    ASSERT_GE(found, real + std::log2(1 - 0.003)) << n;
+  }
+}
+
+/// Against sums of real logarithms, in any order.
+TEST(LatencyFactors, AreThoseOfRealLogarithms) {
+  Random random(6);
+  LatencyFactors all, parts[2], other_way;
+  Pairs load, bytes;
+  for (int i = 0; i < 5000; ++i) {
+    const int64_t before = random.Below(30), in = 1 + random.Below(100'000);
+    const auto total =
+        static_cast<int64_t>(1e5 * static_cast<double>(before + 2) * (0.5 + random.Uniform()));
+    all.Add(before, 1, in, total);
+    parts[i % 2].Add(before, 1, in, total);
+    const auto log = [](int64_t n) { return std::log2(static_cast<double>(n) + 1); };
+    load.Add(log(before), log(total));
+    bytes.Add(log(in), log(total));
+  }
+  EXPECT_NEAR(all.load().Correlate()->r, load.Correlate()->r, 1e-3);
+  EXPECT_NEAR(all.bytes().Correlate()->r, bytes.Correlate()->r, 1e-3);
+  EXPECT_NEAR(all.load().mean_y, load.mean_y, 3e-3);
+  EXPECT_NEAR(all.load().yy / load.yy, 1, 1e-3);
+  EXPECT_FALSE(all.rows().Correlate()) << "always the same";
+  other_way.Merge(parts[1]);
+  other_way.Merge(parts[0]);
+  EXPECT_EQ(other_way.load().xy, all.load().xy) << "to the bit";
+  EXPECT_EQ(other_way.bytes().xx, all.bytes().xx);
+  EXPECT_EQ(LatencyFactors().load().count, 0);
+}
+
 /// Where `busy`, requests come in bursts and a run takes 1 ms whatever it has; else one by one, of
 /// 1 to 8 rows of 1 ms each.
 ModelStats Served(bool busy, const std::string& device, int64_t row_ns) {
@@ -101,12 +147,12 @@ TEST(DeviceMatrix, TellsWhatLatencyGoesAlongWith) {
   const ModelStats sizes = Served(false, "cpu", 1'000'000), bursts = Served(true, "cpu", 1'000'000);
   ASSERT_EQ(sizes.versions.size(), 1u);
   const LatencyFactors& by_size = sizes.versions[0].factors;
-  EXPECT_GT(by_size.bytes.Correlate().value().r, 0.98);
-  EXPECT_GT(by_size.rows.Correlate().value().r, 0.98);
-  EXPECT_FALSE(by_size.load.Correlate()) << "each came to an idle model";
+  EXPECT_GT(by_size.bytes().Correlate().value().r, 0.98);
+  EXPECT_GT(by_size.rows().Correlate().value().r, 0.98);
+  EXPECT_FALSE(by_size.load().Correlate()) << "each came to an idle model";
   const LatencyFactors& by_load = bursts.versions[0].factors;
-  EXPECT_GT(by_load.load.Correlate().value().r, 0.98);
-  EXPECT_FALSE(by_load.bytes.Correlate()) << "all are alike";
+  EXPECT_GT(by_load.load().Correlate().value().r, 0.98);
+  EXPECT_FALSE(by_load.bytes().Correlate()) << "all are alike";
 }
 
 TEST(DeviceMatrix, HasModelsByDevice) {
@@ -125,7 +171,7 @@ TEST(DeviceMatrix, HasModelsByDevice) {
   EXPECT_EQ(cells[1].device, "cpu");
   EXPECT_EQ(cells[2].device, "vulkan");
   EXPECT_EQ(cells[2].times.ended(State::kSucceeded), 800);
-  EXPECT_EQ(cells[2].factors.bytes.count, 800);
+  EXPECT_EQ(cells[2].factors.bytes().count, 800);
   EXPECT_EQ(cells[2].times.success_rate(), 800.0 / 801);
   EXPECT_EQ(cells[0].times.success_rate(), 1);
   // The latency of one device varies by a factor of eight, that of two by a hundred besides.

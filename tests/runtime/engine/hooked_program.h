@@ -22,12 +22,17 @@ inline Graph Parsed(std::string_view text) {
 }
 
 using RunHook = std::function<Status(const std::vector<Datum>& inputs, const RunOptions& options)>;
+/// Of a run with these inputs; without any before the first.
+using MemoryHook = std::function<MemoryInfo(const std::vector<Datum>& inputs)>;
+
+inline MemoryHook Weighs(int64_t bytes) {
+  return [bytes](const auto&) { return MemoryInfo{.weight_bytes = bytes}; };
+}
 
 class HookedProgram final : public Program {
  public:
-  /// `weight_bytes` below 0: those of the real one.
-  HookedProgram(std::shared_ptr<const Program> real, RunHook hook, int64_t weight_bytes = -1)
-      : real_(std::move(real)), hook_(std::move(hook)), weight_bytes_(weight_bytes) {}
+  HookedProgram(std::shared_ptr<const Program> real, RunHook hook, MemoryHook memory = {})
+      : real_(std::move(real)), hook_(std::move(hook)), memory_(std::move(memory)) {}
   const std::vector<Value*>& inputs() const override { return real_->inputs(); }
   const std::vector<Value*>& outputs() const override { return real_->outputs(); }
   const std::vector<StepInfo>& steps() const override { return real_->steps(); }
@@ -39,16 +44,18 @@ class HookedProgram final : public Program {
  private:
   std::shared_ptr<const Program> real_;
   RunHook hook_;
-  int64_t weight_bytes_;
+  MemoryHook memory_;
 };
 
 class HookedContext final : public RunContext {
  public:
-  HookedContext(std::unique_ptr<RunContext> real, size_t inputs, RunHook hook, int64_t weight_bytes)
+  HookedContext(std::unique_ptr<RunContext> real, size_t inputs, RunHook hook, MemoryHook memory)
       : real_(std::move(real)),
         inputs_(inputs),
         hook_(std::move(hook)),
-        weight_bytes_(weight_bytes) {}
+        memory_hook_(std::move(memory)) {
+    if (memory_hook_) memory_ = memory_hook_({});
+  }
   Status BindInput(size_t i, Datum value) override {
     INFER_TRY(real_->BindInput(i, value));
     inputs_[i] = std::move(value);
@@ -58,15 +65,14 @@ class HookedContext final : public RunContext {
     return real_->BindOutput(i, std::move(buffer));
   }
   Status Run(const RunOptions& options) override {
+    if (memory_hook_) memory_ = memory_hook_(inputs_);
     if (hook_) INFER_TRY(hook_(inputs_, options));
     return real_->Run(options);
   }
   const Datum& output(size_t i) const override { return real_->output(i); }
   std::span<const StepTiming> profile() const override { return real_->profile(); }
   const OperatorTimes& reference_times() const override { return real_->reference_times(); }
-  MemoryInfo memory() const override {
-    return weight_bytes_ < 0 ? real_->memory() : MemoryInfo{.weight_bytes = weight_bytes_};
-  }
+  MemoryInfo memory() const override { return memory_hook_ ? memory_ : real_->memory(); }
   std::span<const Cost> step_costs() const override { return real_->step_costs(); }
   std::span<const std::string> step_kernels() const override { return real_->step_kernels(); }
 
@@ -74,13 +80,14 @@ class HookedContext final : public RunContext {
   std::unique_ptr<RunContext> real_;
   std::vector<Datum> inputs_;
   RunHook hook_;
-  int64_t weight_bytes_;
+  MemoryHook memory_hook_;
+  MemoryInfo memory_;
 };
 
 inline Result<std::unique_ptr<RunContext>> HookedProgram::NewContext() const {
   INFER_ASSIGN(auto real, real_->NewContext());
   return std::unique_ptr<RunContext>(
-      std::make_unique<HookedContext>(std::move(real), inputs().size(), hook_, weight_bytes_));
+      std::make_unique<HookedContext>(std::move(real), inputs().size(), hook_, memory_));
 }
 
 /// Rows that are independent: what request r holds comes back doubled.

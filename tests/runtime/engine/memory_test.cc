@@ -51,7 +51,7 @@ struct Zoo {
           s->Elapse(kRun);
           return Status();
         },
-        bytes);
+        Weighs(bytes));
     return source;
   }
   ModelLoader Loader(int64_t bytes) {
@@ -281,8 +281,8 @@ TEST(Memory, OnThreadsEveryRequestEnds) {
                       ->Register(Cat("m", m),
                                  []() -> Result<ModelSource> {
                                    ModelSource source = SourceOf(kRowsModel);
-                                   source.program = std::make_shared<HookedProgram>(source.program,
-                                                                                    RunHook(), 10);
+                                   source.program = std::make_shared<HookedProgram>(
+                                       source.program, RunHook(), Weighs(10));
                                    return source;
                                  })
                       .ok());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/engine/engine.h"
+#include "tests/runtime/engine/plain_memory.h"
 
 namespace infer::engine::plain {
 
@@ -13,6 +14,7 @@ struct Model {
   int instances = 1;
   int64_t max_requests = 1, max_bytes = 1, max_rows = 1, max_delay_ns = 0;
   std::vector<int64_t> buckets = {};  ///< extents, ascending
+  Sizes sizes = {};
 
   /// The extent of a request of extent `length` in a run that is padded.
   int64_t Extent(int64_t length) const {
@@ -40,13 +42,14 @@ struct End {
 struct RunFacts {
   int64_t ns = 0;
   bool fails = false;
+  bool for_memory = false;  ///< that is why
 };
 using RunOf = std::function<RunFacts(const std::vector<size_t>& requests)>;
 
 class Engine {
  public:
   Engine(std::vector<Model> models, std::vector<Arrival> arrivals, int width, int64_t ageing_ns,
-         RunOf run_of)
+         int64_t budget, RunOf run_of)
       : models_(std::move(models)),
         arrivals_(std::move(arrivals)),
         width_(width),
@@ -55,7 +58,11 @@ class Engine {
         ends_(arrivals_.size()),
         arrived_(arrivals_.size(), false),
         late_(arrivals_.size(), kNever),
-        expected_(models_.size(), 0) {}
+        expected_(models_.size(), 0),
+        memory_(SizesOf(models_), budget),
+        by_memory_(models_.size()) {
+    for (const Model& m : models_) memory_.Add(m.instances, m.max_rows > 1);
+  }
 
   std::vector<End> Run() {
     for (int64_t now = Next(); now != kNever; now = Next()) {
@@ -76,6 +83,13 @@ class Engine {
     return ends_;
   }
 
+  const Memory& memory() const { return memory_; }
+  /// By model: batches that began, and requests that ran alone, since there was no more memory.
+  struct ByMemory {
+    int64_t fired = 0, single = 0;
+  };
+  const std::vector<ByMemory>& by_memory() const { return by_memory_; }
+
  private:
   struct Given {
     size_t who;
@@ -84,12 +98,15 @@ class Engine {
   };
   struct Going {
     size_t model;
-    std::vector<size_t> all;      // of the batch
-    std::vector<size_t> tried{};  // in the run that goes on
-    std::vector<size_t> alone{};  // that are still to be run again
+    std::vector<size_t> all;  // of the batch
+    size_t instance = 0;
+    int64_t took = 0;                            // the most of its attempts
+    int64_t ran = 0, ran_took = 0, refused = 0;  // of the first
+    std::vector<size_t> tried{};                 // in the run that goes on
+    std::vector<size_t> alone{};                 // that are still to be run again
     int64_t end_ns = 0, rows = 0;
     int64_t first_ns = 0;  // what the first run takes; 0: none yet
-    bool fails = false, again = false;
+    bool fails = false, for_memory = false, again = false;
     std::vector<Given> given{};
   };
 
@@ -114,6 +131,15 @@ class Engine {
   int64_t Extent(size_t i) const {
     return models_[arrivals_[i].model].Extent(arrivals_[i].shape + 1);
   }
+  static std::vector<Sizes> SizesOf(const std::vector<Model>& models) {
+    std::vector<Sizes> all;
+    for (const Model& m : models) all.push_back(m.sizes);
+    return all;
+  }
+  int64_t MostRows(size_t model, int64_t extent) const {
+    return memory_.Rows(model, extent, models_[model].max_rows);
+  }
+
   bool IsPadded(size_t i) const { return Extent(i) != arrivals_[i].shape + 1; }
 
   bool Waits(size_t i) const { return arrived_[i] && ends_[i].how == State::kQueued && !InRun(i); }
@@ -161,7 +187,7 @@ class Engine {
       high |= a.priority == 0;
     }
     if (rows == 0) return kNever;
-    if (rows >= models_[model].max_rows || high) return 0;
+    if (rows >= MostRows(model, extent) || high) return 0;
     const int64_t waited = oldest + models_[model].max_delay_ns;
     if (deadline == kNever) return waited;
     return expected_[model] == 0 ? 0 : std::min(waited, deadline - 2 * expected_[model]);
@@ -194,15 +220,27 @@ class Engine {
       const Arrival& f = arrivals_[first];
       if (!Free(f.model) || BeginsAt(f.model, Extent(first)) > now_) continue;
       std::vector<size_t> batch;
-      int64_t rows = 0;
+      int64_t rows = 0, waiting_rows = 0, alike = 0;
+      const int64_t extent = Extent(first), most = MostRows(f.model, extent);
+      for (size_t i = 0; i < arrivals_.size(); ++i)
+        if (Waits(i) && arrivals_[i].model == f.model && Extent(i) == extent) {
+          ++alike;
+          waiting_rows += arrivals_[i].rows;
+        }
       for (size_t i : waiting) {
         const Arrival& a = arrivals_[i];
-        if (a.model != f.model || Extent(i) != Extent(first)) continue;
-        if (!batch.empty() && rows + a.rows > models_[f.model].max_rows) break;
+        if (a.model != f.model || Extent(i) != extent) continue;
+        if (!batch.empty() && rows + a.rows > most) break;
         batch.push_back(i);
         rows += a.rows;
       }
+      if (most < models_[f.model].max_rows) {
+        by_memory_[f.model].fired += waiting_rows >= most ? 1 : 0;
+        by_memory_[f.model].single += batch.size() == 1 && alike > 1 ? 1 : 0;
+      }
       runs_.push_back({.model = f.model, .all = batch});
+      runs_.back().instance = memory_.Begin(
+          f.model, extent, rows, models_[f.model].sizes.Run(rows, extent), batch.size() > 1);
       Try(runs_.back(), std::move(batch));
       return true;
     }
@@ -214,8 +252,15 @@ class Engine {
     g.end_ns = now_ + facts.ns;
     if (g.first_ns == 0) g.first_ns = facts.ns;
     g.fails = facts.fails;
+    g.for_memory = facts.for_memory;
     g.rows = 0;
     for (size_t i : requests) g.rows += arrivals_[i].rows;
+    // Who is run again is not padded.
+    const int64_t extent = g.again ? arrivals_[requests[0]].shape + 1 : Extent(requests[0]);
+    const int64_t takes = models_[g.model].sizes.Run(g.rows, extent);
+    g.took = std::max(g.took, takes);
+    if (!g.again && !g.fails) g.ran = g.rows, g.ran_took = takes;
+    if (!g.again && g.for_memory) g.refused = g.rows;
     g.tried = std::move(requests);
   }
 
@@ -243,6 +288,8 @@ class Engine {
         ends_[given.who] = {given.how, now_, given.how == State::kSucceeded ? given.rows : 0};
     int64_t& expected = expected_[g.model];
     expected += expected == 0 ? g.first_ns : (g.first_ns - expected) / 8;
+    memory_.End(g.model, g.instance, Extent(g.all[0]), g.took, g.ran, g.ran_took, g.refused,
+                g.all.size() > 1);
     runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(b));
   }
 
@@ -256,6 +303,8 @@ class Engine {
   std::vector<int64_t> late_;      // from when on a run would hardly end in time
   std::vector<int64_t> expected_;  // what a run of each model takes
   std::vector<Going> runs_;
+  Memory memory_;
+  std::vector<ByMemory> by_memory_;
   int64_t now_ = -1;
 };
 

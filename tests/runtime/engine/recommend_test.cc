@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "lib/support/random.h"
@@ -183,6 +184,63 @@ TEST(Recommend, BucketsAndMemory) {
   EXPECT_EQ(Only(Recommend(o)).to, "1300");
 }
 
+TEST(Recommend, MemoryWhereItKeepsRunsSmall) {
+  Observed o = Saturated();
+  o.batch = {.max_rows = 8};
+  o.stats.fired[static_cast<size_t>(Fired::kMemory)] = 500;
+  o.stats.bytes = 300;
+  EXPECT_TRUE(Recommend(o).recommendations.empty()) << "there is no budget";
+  o.memory_bytes = 1000;
+  const Recommendation r = Only(Recommend(o));
+  EXPECT_EQ(r.setting, Setting::kMemory);
+  EXPECT_EQ(r.from, "1000");
+  EXPECT_EQ(r.to, "1300");
+  EXPECT_THAT(r.evidence,
+              testing::Contains(Evidence("share of runs without memory for more rows", 0.5)));
+  o.stats.fired[static_cast<size_t>(Fired::kMemory)] = 100;
+  EXPECT_TRUE(Recommend(o).recommendations.empty());
+}
+
+TEST(Recommend, ByPredictionWhereNothingWasTried) {
+  Observed o = Saturated();
+  o.batchable = true;
+  const auto predict = [&](int64_t rows, const char* precision, int threads, double ms) {
+    o.predicted.push_back({.variant = "m",
+                           .precision = precision,
+                           .rows = rows,
+                           .threads = threads,
+                           .instances = 3 - threads,
+                           .ms = ms,
+                           .error = 0.1});
+  };
+  predict(1, "as-is", 2, 0.9);
+  predict(4, "as-is", 2, 1.8);
+  predict(8, "as-is", 2, 3.2);
+  predict(1, "int8-dynamic", 2, 0.5);
+  predict(1, "as-is", 1, 1.7);
+  const Recommendation rows = Only(Recommend(o));
+  EXPECT_EQ(rows.setting, Setting::kMaxRows);
+  EXPECT_EQ(rows.from + rows.to, "18") << "untried, 8 rows are recommended without a gain";
+  ASSERT_TRUE(rows.gain);
+  EXPECT_NEAR(rows.gain->low, 2.25 * (1 - 0.1 * std::sqrt(2)) - 1, 1e-9);
+  EXPECT_THAT(rows.evidence, testing::Contains(Evidence("predicted ms of a run then", 3.2)));
+  o.batchable = false;
+  const Recommendation precision = Only(Recommend(o));
+  EXPECT_EQ(precision.setting, Setting::kPrecision);
+  EXPECT_EQ(precision.to, "int8-dynamic");
+  EXPECT_THAT(precision.why, HasSubstr("how right it is is not predicted"));
+  o.predicted[3].ms = 0.85;
+  EXPECT_TRUE(Recommend(o).recommendations.empty());
+  EXPECT_THAT(Recommend(o).none, HasSubstr("or is predicted for certain"));
+  o.predicted[4].ms = 1;
+  const Recommendation threads = Only(Recommend(o));
+  EXPECT_EQ(threads.setting, Setting::kThreads);
+  EXPECT_EQ(threads.to, "1 by 2 instances");
+  // What was seen goes before: processors are free.
+  o.most_instances = 2;
+  EXPECT_EQ(Only(Recommend(o)).setting, Setting::kInstances);
+}
+
 TEST(Recommend, AFasterVariantThatIsNoLessRight) {
   RoutePolicy policy{.mode = SplitRoute{}, .variants = {{.model = "fp32"}, {.model = "int8"}}};
   RouteStats stats{.route = "r", .mode = "split"};
@@ -239,6 +297,15 @@ TEST(Recommend, NeverContradictsItself) {
     o.stats.unloads = below(50);
     o.stats.padded_from = below(100);
     o.stats.padded_to = below(200);
+    o.stats.bytes = below(300);
+    for (int64_t i = below(6); i > 0; --i)
+      o.predicted.push_back({.variant = below(2) ? "a" : "b",
+                             .precision = below(2) ? "as-is" : "f16",
+                             .rows = int64_t{1} << below(5),
+                             .threads = 1 + static_cast<int>(below(2)),
+                             .instances = 1 + static_cast<int>(below(2)),
+                             .ms = 0.1 * static_cast<double>(1 + below(50)),
+                             .error = 0.05 * static_cast<double>(below(10))});
     const Advised a = Recommend(o);
     EXPECT_EQ(a.recommendations.empty(), !a.none.empty()) << seed;
     std::set<Setting> settings;
@@ -249,7 +316,8 @@ TEST(Recommend, NeverContradictsItself) {
       EXPECT_TRUE(!r.gain || r.gain->low <= r.gain->high) << seed;
     }
     EXPECT_LE(settings.count(Setting::kInstances) + settings.count(Setting::kMaxRows) +
-                  settings.count(Setting::kAdapts),
+                  settings.count(Setting::kAdapts) + settings.count(Setting::kThreads) +
+                  settings.count(Setting::kPrecision) + settings.count(Setting::kVariant),
               1u)
         << seed << ": one change of capacity at a time";
   }

@@ -25,6 +25,7 @@ struct Load {
   std::vector<plain::Arrival> arrivals = {};
   int width = 1;
   int64_t ageing_ns = 0;
+  int64_t budget = kNever;
   uint64_t seed = 0;
 
   /// What decides is who is in the run, not when.
@@ -37,10 +38,31 @@ struct Load {
       facts.fails |= Fails(i);
     }
     facts.ns = 1 + static_cast<int64_t>(h.value() % 50'000'000'000);
+    int64_t rows = 0;
+    for (size_t i : requests) rows += arrivals[i].rows;
+    if (requests.size() > 1 && rows > models[arrivals[requests[0]].model].sizes.refuses_above)
+      facts.fails = facts.for_memory = true;
     return facts;
   }
   bool Fails(size_t i) const { return Hasher().Add(seed).Add(i).value() % 11 == 0; }
 };
+
+/// A third of the loads has a budget, a third of their models one of its own.
+void DrawMemory(Load& load) {
+  Random random(load.seed ^ 0x6d656d6f7279);
+  const bool budgeted = random.Below(3) == 0;
+  int64_t weights = 0;
+  for (plain::Model& m : load.models) {
+    m.sizes = {.weights = random.Below(100),
+               .fixed = random.Below(50),
+               .slope = random.Below(15),
+               .steep = random.Below(25)};
+    weights += m.sizes.weights;
+    if (random.Below(3) == 0) m.sizes.most = m.sizes.weights + random.Below(400);
+    if (random.Below(5) == 0) m.sizes.refuses_above = 1 + random.Below(4);
+  }
+  if (budgeted) load.budget = weights + random.Below(600);
+}
 
 Load Drawn(uint64_t seed) {
   Random random(seed);
@@ -72,6 +94,7 @@ Load Drawn(uint64_t seed) {
     if (random.Below(5) == 0) a.cancel_ns = now + Draw(random, 0.001, 0.2);
     load.arrivals.push_back(a);
   }
+  DrawMemory(load);
   return load;
 }
 
@@ -80,11 +103,17 @@ struct Told {
   int calls = 0;
   std::string message;
 };
+struct Simulated {
+  std::vector<Told> told;
+  MemoryStats memory;
+  std::vector<plain::Engine::ByMemory> by_memory;
+};
 
 /// Tensors hold who they belong to, so that runs know whom they serve.
-std::vector<Told> Simulated(const Load& load) {
+Simulated Simulate(const Load& load) {
   const auto sim = std::make_shared<Simulation>(load.seed, load.width);
-  std::vector<Told> told(load.arrivals.size());
+  Simulated all{.told = std::vector<Told>(load.arrivals.size())};
+  std::vector<Told>& told = all.told;
   std::vector<std::stop_source> stops(load.arrivals.size());
   const auto hook = [&](const std::vector<Datum>& inputs, const RunOptions&) -> Status {
     const Tensor& t = inputs[0].tensor();
@@ -95,16 +124,26 @@ std::vector<Told> Simulated(const Load& load) {
     }
     const plain::RunFacts facts = load.RunOf(requests);
     sim->Elapse(facts.ns);
+    if (facts.for_memory) return ResourceExhausted("no memory");
     return facts.fails ? Internal("poisoned") : Status();
   };
   static const ModelSource source = SourceOf(kRowsModel);
-  auto engine = *Engine::Make({.ageing_ns = load.ageing_ns, .clock = sim, .executor = sim});
+  auto engine = *Engine::Make(
+      {.ageing_ns = load.ageing_ns, .memory_bytes = load.budget, .clock = sim, .executor = sim});
   for (size_t m = 0; m < load.models.size(); ++m) {
     const plain::Model& model = load.models[m];
+    const auto memory = [sizes = model.sizes](const std::vector<Datum>& inputs) {
+      MemoryInfo info{.weight_bytes = sizes.weights};
+      if (!inputs.empty())
+        info.arena_bytes = sizes.Run(inputs[0].tensor().dim(0), inputs[0].tensor().dim(1));
+      return info;
+    };
     const Status s = engine->Load(
         Cat("m", m),
-        {std::make_shared<HookedProgram>(source.program, hook), source.axes, source.padding},
+        {std::make_shared<HookedProgram>(source.program, hook, memory), source.axes,
+         source.padding},
         {.instances = model.instances,
+         .memory_bytes = model.sizes.most,
          .queue = {model.max_requests, model.max_bytes},
          .batch = {.max_rows = model.max_rows, .max_delay_ns = model.max_delay_ns},
          .buckets = {.symbol = model.buckets.empty() ? "" : "L", .extents = model.buckets}});
@@ -144,22 +183,36 @@ std::vector<Told> Simulated(const Load& load) {
     EXPECT_EQ(s.queue.requests, 0);
     EXPECT_EQ(s.queue.bytes, 0);
     EXPECT_EQ(s.queue.running, 0);
+    all.by_memory.push_back({.fired = s.fired[static_cast<size_t>(Fired::kMemory)],
+                             .single = s.single[static_cast<size_t>(Single::kMemory)]});
   }
-  return told;
+  all.memory = engine->Memory();
+  return all;
 }
 
 TEST(EngineSimulation, DoesWhatThePlainRulesSay) {
   const int64_t first = FromEnvironment("INFER_ENGINE_FIRST_SEED", 0),
                 seeds = FromEnvironment("INFER_ENGINE_SEEDS", 300);
   std::array<int64_t, kEnds> ends = {};
+  int64_t by_memory = 0, alone_by_memory = 0;
   for (int64_t seed = first; seed < first + seeds; ++seed) {
     SCOPED_TRACE(Cat("INFER_ENGINE_FIRST_SEED=", seed, " INFER_ENGINE_SEEDS=1"));
     const Load load = Drawn(static_cast<uint64_t>(seed));
-    const auto want =
-        plain::Engine(load.models, load.arrivals, load.width, load.ageing_ns, [&](const auto& r) {
-          return load.RunOf(r);
-        }).Run();
-    const auto got = Simulated(load);
+    plain::Engine plainly(load.models, load.arrivals, load.width, load.ageing_ns, load.budget,
+                          [&](const auto& r) { return load.RunOf(r); });
+    const auto want = plainly.Run();
+    const Simulated simulated = Simulate(load);
+    const std::vector<Told>& got = simulated.told;
+    ASSERT_EQ(plainly.memory().over(), 0) << "batches that went over a budget";
+    ASSERT_EQ(simulated.memory.used, plainly.memory().Used());
+    ASSERT_EQ(simulated.memory.peak, plainly.memory().peak());
+    for (size_t m = 0; m < load.models.size(); ++m) {
+      const auto &said = simulated.by_memory[m], &counted = plainly.by_memory()[m];
+      ASSERT_EQ(said.fired, counted.fired) << "model " << m;
+      ASSERT_EQ(said.single, counted.single) << "model " << m;
+      by_memory += counted.fired;
+      alone_by_memory += counted.single;
+    }
     for (size_t i = 0; i < want.size(); ++i) {
       ASSERT_EQ(got[i].calls, 1) << "request " << i;
       ASSERT_EQ(Name(got[i].end.how), Name(want[i].how)) << "request " << i << got[i].message;
@@ -171,12 +224,14 @@ TEST(EngineSimulation, DoesWhatThePlainRulesSay) {
   }
   if (seeds < 100) return;
   for (int64_t n : ends) EXPECT_GT(n, seeds) << "a kind of end that the loads hardly have";
+  EXPECT_GT(by_memory - alone_by_memory, seeds) << "hardly a batch that memory made smaller";
+  EXPECT_GT(alone_by_memory, seeds / 2);
 }
 
 TEST(EngineSimulation, ASeedReplays) {
   for (uint64_t seed : {5, 6, 7}) {
-    const auto a = Simulated(Drawn(seed)), b = Simulated(Drawn(seed));
-    for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].end, b[i].end);
+    const auto a = Simulate(Drawn(seed)), b = Simulate(Drawn(seed));
+    for (size_t i = 0; i < a.told.size(); ++i) EXPECT_EQ(a.told[i].end, b.told[i].end);
   }
 }
 

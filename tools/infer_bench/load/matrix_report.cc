@@ -37,9 +37,9 @@ Json MatrixJson(const std::vector<MatrixCell>& cells) {
                     {"success_rate", c.times.success_rate()},
                     {"total_ms", TimesJson(TotalOf(c))},
                     {"correlation",
-                     {{"load", CorrelationJson(c.factors.load)},
-                      {"rows", CorrelationJson(c.factors.rows)},
-                      {"bytes", CorrelationJson(c.factors.bytes)}}}});
+                     {{"load", CorrelationJson(c.factors.load())},
+                      {"rows", CorrelationJson(c.factors.rows())},
+                      {"bytes", CorrelationJson(c.factors.bytes())}}}});
   const std::optional<double> share = engine::DeviceShare(cells);
   return {{"cells", std::move(list)}, {"device_share", share ? Json(*share) : Json()}};
 }
@@ -52,8 +52,8 @@ std::string MatrixTable(const std::vector<MatrixCell>& cells) {
     const auto ms = [&](double q) { return Rounded(TotalOf(c).Quantile(q) / kNsPerMs, 4); };
     rows.push_back({c.model, c.device.empty() ? "-" : c.device,
                     Cat(Rounded(100 * c.times.success_rate(), 4), " %"), ms(0.5), ms(0.99),
-                    CorrelationText(c.factors.load), CorrelationText(c.factors.rows),
-                    CorrelationText(c.factors.bytes)});
+                    CorrelationText(c.factors.load()), CorrelationText(c.factors.rows()),
+                    CorrelationText(c.factors.bytes())});
   }
   std::string out = TextTable(rows);
   if (const auto share = engine::DeviceShare(cells))

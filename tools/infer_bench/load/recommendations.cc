@@ -12,6 +12,13 @@ using engine::Gain;
 using engine::Recommendation;
 using engine::Setting;
 
+/// "1 by 2 instances" as options.
+std::string ThreadsOption(const std::string& to) {
+  const size_t by = to.find(" by ");
+  return Cat("--threads ", to.substr(0, by), " --lanes ",
+             to.substr(by + 4, to.find(' ', by + 4) - by - 4));
+}
+
 /// The option of `infer-bench load` and `soak` that does it; "": there is none.
 std::string OptionFor(const Recommendation& r) {
   switch (r.setting) {
@@ -21,8 +28,10 @@ std::string OptionFor(const Recommendation& r) {
     case Setting::kAdapts: return "--adapt-batch";
     case Setting::kBuckets: return "--pad-to";
     case Setting::kVariant: return "--route";
-    case Setting::kMaxRequests:
-    case Setting::kMemory: return "";
+    case Setting::kThreads: return ThreadsOption(r.to);
+    case Setting::kPrecision: return Cat("--precision ", r.to);
+    case Setting::kMemory: return "--model-memory";
+    case Setting::kMaxRequests: return "";
   }
   return "";
 }

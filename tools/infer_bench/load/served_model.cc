@@ -49,6 +49,9 @@ void ServeOptions::Declare(Options& o) {
   o.Value("--keys", &keys, "Of a route: queries have so many keys, drawn from --seed; 0: none");
   o.Value("--deadline", &deadline_ms,
           "Of the engine: ms after which a query times out, which then counts as its answer");
+  o.Value("--model-memory", &model_memory_mib,
+          "Of the engine: MiB that weights and activations of a model may take; runs have as many "
+          "rows as fit. 0: any");
   o.Choice("--placement", &placement, {"anywhere", "nodes", "cores"},
            "Of the engine: instances keep to a NUMA node, or each lane of a run to a core of one");
   o.Values("--fault", &faults, kFaultHelp);
@@ -67,6 +70,7 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
     return InvalidArgument("--max-batch, --batch-delay and --priorities go with --engine");
   if (!engine && (!route.empty() || deadline_ms > 0 || !faults.empty()))
     return InvalidArgument("--route, --deadline and --fault go with --engine");
+  if (!engine && model_memory_mib > 0) return InvalidArgument("--model-memory goes with --engine");
   if (!engine && !save_arrivals.empty())
     return InvalidArgument("--save-arrivals goes with --engine");
   if (!engine && !trace_requests.empty())
@@ -185,11 +189,18 @@ engine::BatchRules ServedModel::Rules(size_t model) const {
           .adapts = options_.adapt_batch};
 }
 
+int64_t ServedModel::MemoryBytes() const {
+  constexpr double kMib = 1024.0 * 1024;
+  if (options_.model_memory_mib <= 0) return engine::kNever;
+  return static_cast<int64_t>(std::min(options_.model_memory_mib * kMib, 9e18));
+}
+
 Status ServedModel::Load(const std::string& name) {
   for (size_t i = 0; i < variants_.sources.size(); ++i)
     INFER_TRY(
         engine_->Load(ModelName(name, i), variants_.sources[i],
                       {.instances = instances_,
+                       .memory_bytes = MemoryBytes(),
                        // An open loop queues without a limit.
                        .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
                        .batch = Rules(i),

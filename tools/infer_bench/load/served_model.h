@@ -31,6 +31,7 @@ struct ServeOptions {
   std::vector<std::string> shares = {};      ///< of queries, by model; empty: alike
   int64_t keys = 0;                          ///< that requests have, drawn evenly; 0: none
   double deadline_ms = 0;                    ///< of a request; 0: none
+  double model_memory_mib = 0;               ///< that a model may have; 0: any
   std::string placement = "anywhere";        ///< of instances: "nodes", "cores"
   std::vector<std::string> faults = {};      ///< planned, as ParseFaults takes them
   std::string save_arrivals = {};            ///< file that gets what came; "": none
@@ -78,6 +79,8 @@ class ServedModel : public Engine {
   bool FollowAnswers(const NextFn& next, int64_t samples) override;
   void Abandon() override;
 
+  /// For recommendations.
+  void SetPredicted(std::vector<engine::Predicted> predicted) { predicted_ = std::move(predicted); }
   /// What came before counts in no statistics. Planned faults begin.
   Status BeginMeasuring();
   /// {"instances", "max_batch", ..., "phases_ms", "priorities", "route"}; counts are of all models.
@@ -134,6 +137,7 @@ class ServedModel : public Engine {
   std::vector<engine::MatrixCell> Matrix() const;
   std::optional<engine::RouteStats> StatsOfRoute() const;
   engine::BatchRules Rules(size_t model) const;
+  int64_t MemoryBytes() const;  ///< that a model may have
   double AnsweredPerS(const engine::ModelStats& s) const;
   std::vector<engine::ModelStats> StatsOfMix() const;
   Json MixJson() const;
@@ -152,6 +156,7 @@ class ServedModel : public Engine {
   std::array<OfPriority, engine::kPriorities> by_priority_;
   std::vector<engine::AnomalyWatch> watches_;  // of the variants
   std::vector<Seen> seen_;
+  std::vector<engine::Predicted> predicted_;
   int64_t began_ns_ = 0, watched_slot_ = 0;
   bool measuring_ = false;
   std::shared_ptr<engine::RequestLog> log_;  // nullptr: nobody asks for it

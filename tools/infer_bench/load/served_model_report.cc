@@ -53,6 +53,7 @@ double Shown(const engine::Anomaly& a, double value) {
 /// Counts and times of two models together.
 void Add(engine::ModelStats& all, const engine::ModelStats& one) {
   all.submitted += one.submitted;
+  all.bytes += one.bytes;
   all.runs += one.runs;
   for (size_t i = 0; i < all.ends.size(); ++i) all.ends[i] += one.ends[i];
   for (size_t i = 0; i < all.fired.size(); ++i) all.fired[i] += one.fired[i];
@@ -92,7 +93,9 @@ std::vector<AdvisedModel> ServedModel::Advise() const {
                      .instances = instances_,
                      .most_instances = options_.most_instances,
                      .queue = {.max_requests = engine::kNever},
-                     .has_buckets = !buckets_.extents.empty()};
+                     .has_buckets = !buckets_.extents.empty(),
+                     .memory_bytes = MemoryBytes(),
+                     .predicted = predicted_};
   if (options_.deadline_ms > 0)
     o.timeout_ns = static_cast<int64_t>(options_.deadline_ms * kNsPerMs);
   std::vector<AdvisedModel> models;
@@ -221,6 +224,8 @@ Json ServedModel::StatsJson() const {
             {"max_batch", options_.max_batch},
             {"batch_delay_ms", options_.batch_delay_ms},
             {"adapt_batch", options_.adapt_batch},
+            {"memory_limit_bytes", options_.model_memory_mib > 0 ? Json(MemoryBytes()) : Json()},
+            {"memory_bytes", s.bytes},
             {"placement", options_.placement},
             {"nodes", s.nodes},
             {"unbatchable", s.unbatchable.empty() ? Json() : Json(s.unbatchable)},

@@ -132,6 +132,7 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   // Its places are those of one team; the lanes' teams would share them.
   if (setup.session.device.pin && lanes > 1) return InvalidArgument("--pin: with --lanes 1 only");
   INFER_TRY(setup.serve.Shares().status());
+  INFER_TRY(setup.predict.Check(setup.serve, setup.session.device.device));
   INFER_ASSIGN(const std::vector<double> shares, setup.serve.ModelShares());
   std::optional<RouteFile> route;
   if (!setup.serve.route.empty()) {

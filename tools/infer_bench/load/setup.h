@@ -2,13 +2,15 @@
 /// What `load` and `soak` share: a model behind lanes, warmed up.
 #include "tools/bench/session.h"
 #include "tools/infer_bench/load/drive.h"
+#include "tools/infer_bench/load/predict_options.h"
 #include "tools/infer_bench/load/served_model.h"
 
 namespace infer::bench {
 
 struct LoadSetup {
   SessionOptions session;
-  ServeOptions serve;  ///< not declared by Declare
+  ServeOptions serve;      ///< not declared by Declare
+  PredictOptions predict;  ///< neither
   int lanes = 0;
   double warmup_s = 1;
   void Declare(Options& options);

@@ -94,23 +94,29 @@ std::string Text(const std::vector<PredictedSetting>& all, const AdvisedByPredic
 
 }  // namespace
 
-Result<Json> RecommendByPrediction(Context& context, const PredictedGrid& grid,
-                                   const SessionOptions& session, const Profile& profile) {
+Result<PredictedSettings> PredictSettings(Context& context, const PredictedGrid& grid,
+                                          const SessionOptions& session, const Profile& profile) {
   INFER_ASSIGN(std::vector<PredictedSetting> wanted, SettingsOf(grid, session, profile));
-  std::vector<PredictedSetting> all;
-  Json unavailable = Json::array();
+  PredictedSettings out{.settings = {}, .unavailable = Json::array()};
   for (size_t i = 0; i < wanted.size() && !context.stop().stop_requested(); ++i) {
     context.Progress("predict", static_cast<int64_t>(i), static_cast<int64_t>(wanted.size()));
     const Status status = PredictSetting(context, session, profile, wanted[i]);
     if (status.ok()) {
-      all.push_back(std::move(wanted[i]));
+      out.settings.push_back(std::move(wanted[i]));
     } else if (i == 0) {
       return Status(status).In(wanted[0].Name());
     } else {
-      unavailable.push_back({{"setting", wanted[i].Name()}, {"reason", status.message()}});
+      out.unavailable.push_back({{"setting", wanted[i].Name()}, {"reason", status.message()}});
     }
   }
-  if (all.empty()) return Cancelled("nothing was predicted before the stop");
+  if (out.settings.empty()) return Cancelled("nothing was predicted before the stop");
+  return out;
+}
+
+Result<Json> RecommendByPrediction(Context& context, const PredictedGrid& grid,
+                                   const SessionOptions& session, const Profile& profile) {
+  INFER_ASSIGN(PredictedSettings predicted, PredictSettings(context, grid, session, profile));
+  const std::vector<PredictedSetting>& all = predicted.settings;
   const AdvisedByPrediction advised = AdviseByPrediction(all, 0, grid.within_ms);
   Json settings = Json::array(), changes = Json::array();
   for (const PredictedSetting& s : all) settings.push_back(SettingJson(s));
@@ -124,7 +130,7 @@ Result<Json> RecommendByPrediction(Context& context, const PredictedGrid& grid,
   context.Print(Text(all, advised));
   return Json{{"within_ms", grid.within_ms > 0 ? Json(grid.within_ms) : Json()},
               {"settings", std::move(settings)},
-              {"unavailable", std::move(unavailable)},
+              {"unavailable", std::move(predicted.unavailable)},
               {"changes", std::move(changes)},
               {"chosen", advised.chosen},
               {"none", advised.none.empty() ? Json() : Json(advised.none)}};

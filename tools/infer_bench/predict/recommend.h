@@ -11,9 +11,18 @@ struct PredictedGrid {
   double within_ms = 0;  ///< of a run; 0: no limit
 };
 
-/// Now is the first path, batch and precision with the session's threads. Settings that a model
-/// does not take are listed with the reason. InvalidArgument: a batch that is no number above 0;
-/// the status of the first setting, where it cannot be had.
+struct PredictedSettings {
+  std::vector<PredictedSetting> settings;  ///< what is now in front
+  Json unavailable;                        ///< those that a model does not take, with the reason
+};
+
+/// InvalidArgument: a batch that is no number above 0; the status of the first setting, where it
+/// cannot be had.
+Result<PredictedSettings> PredictSettings(Context& context, const PredictedGrid& grid,
+                                          const SessionOptions& session, const Profile& profile);
+
+/// What they speak for; now is the first path, batch and precision with the session's threads.
+/// Status as by PredictSettings.
 Result<Json> RecommendByPrediction(Context& context, const PredictedGrid& grid,
                                    const SessionOptions& session, const Profile& profile);
 
