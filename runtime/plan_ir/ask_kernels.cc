@@ -18,6 +18,24 @@ bool HasEmptyWeights(const Plan& plan, const PlanStep& step) {
   });
 }
 
+/// `in` as the kernel may look at it: elements of constants that the plan has lost are made again
+/// where it does not pack them.
+Result<Prepared> PrepareWith(const Plan& plan, const PlanStep& step, const Kernel& kernel,
+                             std::span<const Operand> in, std::span<const Operand> out) {
+  std::vector<Operand> own;
+  std::vector<Tensor> made;
+  made.reserve(in.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!in[i].constant || !plan.constant(step.inputs[i]) || kernel.packs(static_cast<int>(i)))
+      continue;
+    INFER_ASSIGN(Tensor elements, plan.Elements(step.inputs[i]));
+    if (elements.raw() == in[i].constant->raw()) continue;
+    if (own.empty()) own.assign(in.begin(), in.end());
+    own[i].constant = &made.emplace_back(std::move(elements));
+  }
+  return kernel.Prepare(own.empty() ? in : own, out);
+}
+
 }  // namespace
 
 Result<Prepared> AskKernel(const Plan& plan, const ShapePlan& shapes, const Candidate& c, size_t k,
@@ -26,10 +44,10 @@ Result<Prepared> AskKernel(const Plan& plan, const ShapePlan& shapes, const Cand
   if (shapes.declared[c.s] && !kernel.checks_extents())
     return Unsupported("the extents of the result are nothing but declared");
   if (HasEmptyWeights(plan, c.step)) return Unsupported("a constant operand is empty");
-  return kernel.Prepare(in, out);
+  return PrepareWith(plan, c.step, kernel, in, out);
 }
 
-std::optional<size_t> MeasuredFirst(KernelChooser& chooser, const Candidate& c,
+std::optional<size_t> MeasuredFirst(const Plan& plan, KernelChooser& chooser, const Candidate& c,
                                     std::span<const Operand> in, std::span<const Operand> out) {
   StepKernels own;
   std::vector<size_t> which;
@@ -44,7 +62,7 @@ std::optional<size_t> MeasuredFirst(KernelChooser& chooser, const Candidate& c,
   if (!chooser.measures()) return std::nullopt;
   std::vector<std::optional<Prepared>> prepared;
   for (const auto& kernel : own.kernels) {
-    auto p = kernel->Prepare(in, out);
+    auto p = PrepareWith(plan, c.step, *kernel, in, out);
     prepared.push_back(p.ok() ? std::optional(*std::move(p)) : std::nullopt);
   }
   const auto accept =

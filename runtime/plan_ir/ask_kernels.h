@@ -19,7 +19,7 @@ Result<Prepared> AskKernel(const Plan& plan, const ShapePlan& shapes, const Cand
 
 /// Of the first backend's candidates the one that is known to be fastest, or is measured now;
 /// nullopt: not known, and nothing to measure.
-std::optional<size_t> MeasuredFirst(KernelChooser& chooser, const Candidate& c,
+std::optional<size_t> MeasuredFirst(const Plan& plan, KernelChooser& chooser, const Candidate& c,
                                     std::span<const Operand> in, std::span<const Operand> out);
 
 /// Whether all these values can lie in planned buffers.

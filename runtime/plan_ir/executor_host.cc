@@ -120,8 +120,14 @@ Status Executor::RunLateOnReference(const PlannedLaunch& launch, const RunOption
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
     for (int id : step.inputs)
-      if (const Tensor& known = plan.value(id).known; known.defined()) slot(id) = known;
+      if (const Tensor& known = plan.value(id).known; known.defined()) {
+        slot(id) = known;
+      } else if (plan_.constant(id)) {
+        INFER_ASSIGN(slot(id), plan_.Elements(id));
+      }
     INFER_TRY(EvaluateStep(plan_, step, slots_, *check_));
+    for (int id : step.inputs)
+      if (const Tensor* c = plan_.constant(id)) slot(id) = *c;
     if (options.profile) Profile(s, start, begin, true);
     used.insert(used.end(), step.inputs.begin(), step.inputs.end());
     used.insert(used.end(), step.outputs.begin(), step.outputs.end());

@@ -56,6 +56,7 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
     hooks.step_done = [&](size_t step) {
       parts_.kernels[step].kernels.clear();
       parts_.kernels[step].parts.clear();
+      for (const int id : plan_.steps[step].inputs) plan_.sources->Drop(id);
     };
     hooks.constant_unread = [&](int value) {
       const Tensor* c = plan_.constant(plan_.values[static_cast<size_t>(value)]);
@@ -64,9 +65,11 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
       dropped += c->byte_size();
     };
   }
+  if (!is_static) dropped = LetElementsGo();
   const double begin = NowMs();
   const auto made = PlanFor(dims, hooks);
   if (!made.ok()) return is_static ? made.status() : Status();
+  if (!is_static) guess_ = *made;
   if (parts_.chooser) INFER_TRY(parts_.chooser->Save());
 #ifdef __GLIBC__
   if (dropped > 0) malloc_trim(0);  // small ones lie in the heap, between what stays
@@ -87,6 +90,48 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
     if (is_static) steps_[s].cost = shape_plan.cost[s];
   }
   return {};
+}
+
+int64_t ExecutorProgram::LetElementsGo() {
+  if (parts_.backends.size() > 1) return 0;
+  const auto packs = [](const StepKernels& list, int operand) {
+    return !list.kernels.empty() &&
+           std::all_of(list.kernels.begin(), list.kernels.end(),
+                       [=](const auto& kernel) { return kernel->packs(operand); });
+  };
+  const auto at = [](const PlanStep& step, int id) {
+    return static_cast<int>(std::find(step.inputs.begin(), step.inputs.end(), id) -
+                            step.inputs.begin());
+  };
+  // As weights, and not again as what is added to the product.
+  const auto reads_once = [this](const PlanStep& step, int id) {
+    const Value* const v = plan_.values[static_cast<size_t>(id)];
+    int64_t times = 0;
+    for (const Node* n : step.nodes) times += std::count(n->inputs().begin(), n->inputs().end(), v);
+    return times == 1;
+  };
+  std::vector<bool> is_read(plan_.values.size()), stays(plan_.values.size());
+  for (const int id : plan_.outputs) stays[static_cast<size_t>(id)] = true;
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    for (const int id : step.inputs) {
+      const auto i = static_cast<size_t>(id);
+      is_read[i] = true;
+      if (!plan_.constant(id) || plan_.constant(id)->byte_size() < kLargeConstant) stays[i] = true;
+      if (stays[i]) continue;
+      // Parts that the step may run in have the elements made again.
+      stays[i] = !packs(parts_.kernels[s], at(step, id)) || !reads_once(step, id);
+    }
+  }
+  int64_t gone = 0;
+  for (size_t i = 0; i < plan_.values.size(); ++i) {
+    const auto source = plan_.sources->Find(static_cast<int>(i));
+    if (!is_read[i] || stays[i] || !source) continue;
+    plan_.DropElements(static_cast<int>(i));
+    source->LetElementsGo();
+    gone += plan_.constant(static_cast<int>(i))->byte_size();
+  }
+  return gone;
 }
 
 void ExecutorProgram::TellWhyOnHost(const ShapePlan& shapes) {
@@ -135,7 +180,11 @@ void ExecutorProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
 
 Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::PlanFor(std::span<const Dims> input_dims,
                                                                   ShapePlanHooks hooks) const {
-  if (auto found = cache_.Find(input_dims)) return found;
+  if (auto found = cache_.Find(input_dims)) {
+    const std::lock_guard lock(guess_mutex_);
+    if (found == guess_) guess_ = nullptr;
+    return found;
+  }
   return plan_builder_.Get(
       {input_dims.begin(), input_dims.end()}, [&] { return cache_.Find(input_dims); },
       [&](const std::function<void()>& has_lanes) {
@@ -159,6 +208,13 @@ Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
     };
   std::unique_ptr<PlanReuse> reuse = TakeReuse();
   hooks.reuse = reuse.get();
+  if (DropGuess()) {
+    if (reuse) reuse->last = nullptr;
+    hooks.step_done = [this](size_t step) {
+      for (const int id : plan_.steps[step].inputs)
+        if (const auto source = plan_.sources->Find(id)) source->ForgetForms();
+    };
+  }
   INFER_ASSIGN(auto made,
                BuildShapePlan(plan_, parts_.kernels, input_dims, parts_.backends, hooks));
   cache_.Add(made);
@@ -167,6 +223,15 @@ Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
     reuse_ = std::move(reuse);
   }
   return made;
+}
+
+bool ExecutorProgram::DropGuess() const {
+  const std::lock_guard lock(guess_mutex_);
+  if (!guess_) return false;
+  cache_.Drop(guess_.get());
+  guess_ = nullptr;
+  plan_.sources->ForgetForms();  // from now on those count that are asked for
+  return true;
 }
 
 std::unique_ptr<PlanReuse> ExecutorProgram::TakeReuse() const {

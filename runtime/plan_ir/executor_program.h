@@ -72,6 +72,12 @@ class ExecutorProgram final : public PlanProgram,
   Status CheckRoom(const ShapePlan& plan, int64_t more) const;
 
  private:
+  /// Large constants that all their readers pack: only their sources have the elements then.
+  /// Returns their bytes. Before the first shape plan.
+  int64_t LetElementsGo();
+  /// Where the plan that Prepare made has not run, before the first that will: it goes, and forms
+  /// of weights that only it reads can go. False: there is none.
+  bool DropGuess() const;
   /// Says of steps that are not on the device why, where no kernel said it.
   void TellWhyOnHost(const ShapePlan& shapes);
   /// Decisions of the shape plan: layouts and launches, then memory.
@@ -93,6 +99,8 @@ class ExecutorProgram final : public PlanProgram,
   mutable ShapePlanCache cache_;
   mutable std::mutex reuse_mutex_;
   mutable std::unique_ptr<PlanReuse> reuse_;  // of the last plan; nullptr while another has it
+  mutable std::mutex guess_mutex_;
+  mutable std::shared_ptr<const ShapePlan> guess_;  // Prepare's, with 1 for what is open
   struct DeviceConstant {
     Tensor host;  // whose address is the key
     std::shared_ptr<DeviceMemory> memory;

@@ -85,6 +85,9 @@ class Kernel {
   /// returns InvalidModel where they differ. Only such a kernel is asked where the extents are
   /// nothing but declared (ShapePlan::declared).
   virtual bool checks_extents() const { return false; }
+  /// Of a constant operand that is read once in the step: Prepare reads its elements from its
+  /// WeightSource alone, and no launch reads them.
+  virtual bool packs(int /*operand*/) const { return false; }
 };
 
 /// What a kernel may know when it is chosen.
@@ -94,6 +97,10 @@ struct StepCall {
   const CompileOptions& options;
   const Node& main() const { return *step.main; }
   const Tensor* constant(const Value* v) const { return plan.constant(v); }
+  /// The elements of a constant, for a kernel that packs them. Pre: constant(v).
+  std::shared_ptr<WeightSource> source(const Value* v) const {
+    return plan.sources->Of(plan.id(v), *constant(v));
+  }
   /// Position of `v` among the step's operands; -1 when it is not one.
   int operand(const Value* v) const;
 };

@@ -41,7 +41,10 @@ class LateBuilder {
  private:
   Status Add(const Node& n) {
     std::vector<Value*> operands;
-    for (const Value* v : n.inputs()) operands.push_back(Operand(v));
+    for (const Value* v : n.inputs()) {
+      INFER_ASSIGN(Value * operand, Operand(v));
+      operands.push_back(operand);
+    }
     NodeOptions options;
     options.name = n.name();
     options.num_captures = n.num_captures();
@@ -61,12 +64,17 @@ class LateBuilder {
     return {};
   }
 
-  Value* Operand(const Value* v) {
-    if (!v) return nullptr;
+  Result<Value*> Operand(const Value* v) {
+    if (!v) return static_cast<Value*>(nullptr);
     if (const auto it = made_.find(v); it != made_.end()) return it->second;
-    const Tensor* known = Given(shapes_, plan_.id(v));
+    const int id = plan_.id(v);
+    const Tensor* known = Given(shapes_, id);
     INFER_CHECK(known);
-    return made_[v] = editor_.AddConstant(*known, v->name());
+    Tensor elements = *known;
+    if (plan_.constant(id)) {
+      INFER_ASSIGN(elements, plan_.Elements(id));
+    }
+    return made_[v] = editor_.AddConstant(std::move(elements), v->name());
   }
 
   const Plan& plan_;

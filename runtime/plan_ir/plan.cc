@@ -101,6 +101,15 @@ void Plan::DropElements(int id) {
   editor.SetConstant(const_cast<Value*>(values[i]), hollow(*c));
 }
 
+Result<Tensor> Plan::Elements(int id) const {
+  const Tensor* c = constant(id);
+  INFER_CHECK(c);
+  if (c->byte_size() == 0 || c->raw()) return *c;
+  const auto source = sources->Find(id);
+  INFER_CHECK(source);
+  return source->Elements();
+}
+
 namespace {
 
 /// What leaves elements as they are, or converts them: between codes and the operator that wants

@@ -10,6 +10,7 @@
 
 #include "runtime/api/program.h"
 #include "runtime/plan_ir/packed_memory.h"
+#include "runtime/plan_ir/weight_source.h"
 
 namespace infer {
 
@@ -49,6 +50,8 @@ struct Plan {
   std::vector<PlanStep> steps;  ///< in execution order
   /// What kernels pack lies there.
   std::shared_ptr<PackedMemory> packed = std::make_shared<PackedMemory>();
+  /// Constants as the kernels that pack them read them.
+  std::shared_ptr<WeightSources> sources = std::make_shared<WeightSources>();
   /// By value id, empty where none is: the f32 value may lie in bf16, as all that read it do.
   std::vector<bool> in_bf16;
   bool lies_in_bf16(int id) const { return !in_bf16.empty() && in_bf16[static_cast<size_t>(id)]; }
@@ -58,6 +61,9 @@ struct Plan {
   const Tensor* constant(int id) const;  ///< of the value with this id
   /// The constant keeps its type, and loses its elements.
   void DropElements(int id);
+  /// Those of the constant `id`; from its source where the plan has lost them. Pre: a source still
+  /// has them then.
+  Result<Tensor> Elements(int id) const;
   int id(const Value* v) const { return ids.at(v); }  ///< compile time only
   std::unordered_map<const Value*, int> ids;
 };

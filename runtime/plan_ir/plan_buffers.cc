@@ -70,15 +70,22 @@ void PlanBuffers::Release(int id) {
   for (const auto& [layout, b] : released.versions) std::erase(owners_[static_cast<size_t>(b)], id);
 }
 
-void PlanBuffers::Finish() {
+Status PlanBuffers::Finish() {
   for (size_t i = 0; i < places_.size(); ++i)
     for (const auto& [layout, at] : places_[i].versions) {
       const auto b = static_cast<size_t>(at);
       if (layout == Layout()) frame_.plain[i] = at;
       if (out_.buffers[b].kind != Kind::kConstant || !used_[b]) continue;
       // A view of a constant lies in a buffer of the constant's.
-      if (const Tensor* c = Given(out_, notes_.origins[b].value)) out_.buffers[b].constant = *c;
+      const int id = notes_.origins[b].value;
+      if (!Given(out_, id) || out_.buffers[b].constant.defined()) continue;
+      Tensor& kept = out_.buffers[b].constant;
+      kept = *Given(out_, id);
+      if (plan_.constant(id)) {
+        INFER_ASSIGN(kept, plan_.Elements(id));
+      }
     }
+  return {};
 }
 
 void PlanBuffers::NoteBuffers() {

@@ -67,7 +67,7 @@ class PlanBuffers {
   /// Tells where constant `id` will not be read any more, and never was by a launch.
   void LetGo(int id);
   /// Constants that some launch reads go into their buffers; plain buffers are listed.
-  void Finish();
+  Status Finish();
   /// PlanNotes::buffers, once all are there.
   void NoteBuffers();
 

@@ -84,7 +84,7 @@ class Builder {
     }
     if (!frame_->late.steps.empty()) INFER_TRY(AddLate());
     INFER_TRY(AddOutputs());
-    buffers_.Finish();
+    INFER_TRY(buffers_.Finish());
     frame_->Index(out_->buffers);
     out_->frame = std::move(frame_);
     out_->reports = std::move(reports_);
@@ -325,7 +325,7 @@ class Builder {
     const auto& [s, step, all, part] = c;
     if (!hooks_.chooser || all.backend(order[0]) != 0) return order[0];
     const MemorySpace space = backends_[0]->space();
-    return MeasuredFirst(*hooks_.chooser, c, buffers_.Operands(step.inputs, space),
+    return MeasuredFirst(plan_, *hooks_.chooser, c, buffers_.Operands(step.inputs, space),
                          buffers_.Operands(step.outputs, space))
         .value_or(order[0]);
   }

@@ -165,6 +165,7 @@ class ShapePlanCache {
   explicit ShapePlanCache(size_t capacity) : capacity_(capacity) {}
   std::shared_ptr<const ShapePlan> Find(std::span<const Dims> input_dims);
   void Add(std::shared_ptr<const ShapePlan> plan);
+  void Drop(const ShapePlan* plan);
 
  private:
   size_t capacity_;

@@ -37,4 +37,9 @@ void ShapePlanCache::Add(std::shared_ptr<const ShapePlan> plan) {
   if (plans_.size() > capacity_) plans_.pop_back();
 }
 
+void ShapePlanCache::Drop(const ShapePlan* plan) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(plans_, [plan](const auto& kept) { return kept.get() == plan; });
+}
+
 }  // namespace infer

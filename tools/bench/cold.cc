@@ -68,6 +68,7 @@ Json RequestOf(const SessionOptions& o) {
           {"threads", o.device.threads},
           {"level", o.device.level},
           {"compute", o.device.compute},
+          {"memory", o.device.memory},
           {"tune_cache", o.device.tune_cache},
           {"input", o.inputs.input},
           {"fill", o.inputs.fill},
@@ -87,6 +88,7 @@ SessionOptions OptionsOf(const Json& j) {
   o.device.threads = j.at("threads");
   o.device.level = j.at("level");
   o.device.compute = j.at("compute");
+  o.device.memory = j.at("memory");
   o.device.tune_cache = j.at("tune_cache");
   o.inputs.input = j.at("input");
   o.inputs.fill = j.at("fill");

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
 #include "lib/support/folder.h"
 #include "lib/support/parallel.h"
@@ -71,10 +72,30 @@ Result<CompileOptions> CompileOptionsOf(const DeviceOptions& options) {
   const auto compute = ComputeOf(options.compute);
   if (!compute) return InvalidArgument(Cat("--compute ", options.compute, ": f32, bf16 or f16"));
   compile.compute = *compute;
+  if (options.memory != "fast" && options.memory != "low")
+    return InvalidArgument(Cat("--memory ", options.memory, ": fast or low"));
+  compile.low_memory = options.memory == "low";
   compile.tune = options.tune;
   compile.tune_cache = options.tune_cache;
   if (options.tune && options.tune_cache.empty()) compile.tune_cache = DefaultTuneCache();
   return compile;
+}
+
+/// `g` with large weights that have no elements.
+Graph WithoutWeights(const Graph& g) {
+  constexpr int64_t kLarge = 64 << 10;
+  Graph types = g.Clone();
+  GraphEditor editor(types);
+  for (const auto& v : types.values()) {
+    const Tensor* const c = v->constant();
+    // Integers of more bits may say extents.
+    if (!c || c->byte_size() < kLarge || (!IsFloat(c->dtype()) && BitWidth(c->dtype()) > 8))
+      continue;
+    editor.SetConstant(v.get(),
+                       Tensor(c->dtype(), c->dims(),
+                              Buffer::Borrow(nullptr, static_cast<size_t>(c->byte_size()), {})));
+  }
+  return types;
 }
 
 }  // namespace
@@ -202,6 +223,12 @@ void DeviceOptions::DeclareCompute(Options& options) {
                  "on; f16: of vulkan)");
 }
 
+void DeviceOptions::DeclareMemory(Options& options) {
+  options.Section("Running");
+  options.Choice("--memory", &memory, {"fast", "low"},
+                 "low: weights in no form that is larger than they are, also where it is faster");
+}
+
 DeviceOptions DeviceOptions::InF32() const {
   DeviceOptions o = *this;
   o.compute = Name(Compute::kF32);
@@ -236,6 +263,14 @@ Result<std::shared_ptr<const Program>> CompileOwnedFor(Graph g, const DeviceOpti
   INFER_ASSIGN(const CompileOptions compile, CompileOptionsOf(options));
   INFER_ASSIGN(auto backend, MakeBackend(options.device));
   return backend->CompileOwned(std::move(g), compile);
+}
+
+Result<std::shared_ptr<const Program>> CompileTakingWeights(Graph& g,
+                                                            const DeviceOptions& options) {
+  Graph types = WithoutWeights(g);
+  auto program = CompileOwnedFor(std::move(g), options);
+  g = std::move(types);
+  return program;
 }
 
 }  // namespace infer

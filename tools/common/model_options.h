@@ -43,10 +43,13 @@ struct DeviceOptions {
   bool pin = false;  ///< done before the command runs (tools/common/pinning.h)
   int level = 2;
   std::string compute = "f32";  ///< Compute by its name
+  std::string memory = "fast";  ///< or "low"
   bool tune = false;
   std::string tune_cache;
   /// --compute, beside one of the below, for commands that run models to be judged or timed.
   void DeclareCompute(Options& options);
+  /// --memory, for commands whose memory is looked at.
+  void DeclareMemory(Options& options);
   Compute computes() const { return ComputeOf(compute).value_or(Compute::kF32); }
   /// Of the model that others are judged by: in f32.
   DeviceOptions InF32() const;
@@ -64,5 +67,8 @@ Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOp
                                                   PlanObserver observe = {});
 /// The same, of a graph that nobody else needs (Backend::CompileOwned).
 Result<std::shared_ptr<const Program>> CompileOwnedFor(Graph g, const DeviceOptions& options);
+/// The same, of a graph that is asked for its types afterwards: large constants lose their
+/// elements, which the program has in forms of its own.
+Result<std::shared_ptr<const Program>> CompileTakingWeights(Graph& g, const DeviceOptions& options);
 
 }  // namespace infer

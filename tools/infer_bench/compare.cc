@@ -46,6 +46,7 @@ class BenchCompareCommand : public Command {
     o.Value("--threads", &threads_, "Threads of both", 1);
     o.Value("--level", &device_.level, "Level of both, as for run");
     device_.DeclareCompute(o);
+    device_.DeclareMemory(o);
     o.Section("Options");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "What is rewritten while a model is loaded; see infer-opt fuse");
@@ -151,9 +152,11 @@ class BenchCompareCommand : public Command {
           {"rewrites", sides_[k].rewrites},
           {"environment", sides_[k].environment}};
     // What was written before there was a choice was f32.
-    for (size_t k : {0u, 1u})
-      if (sides_[k].device.computes() != Compute::kF32)
-        series[k == 0 ? "a" : "b"]["compute"] = sides_[k].device.compute;
+    for (size_t k : {0u, 1u}) {
+      Json& side = series[k == 0 ? "a" : "b"];
+      if (sides_[k].device.computes() != Compute::kF32) side["compute"] = sides_[k].device.compute;
+      if (sides_[k].device.memory != "fast") side["memory"] = sides_[k].device.memory;
+    }
     return series;
   }
 
@@ -197,13 +200,17 @@ class BenchCompareCommand : public Command {
     } else if (key == "compute") {
       if (!ComputeOf(value)) return wrong("f32 or bf16");
       side.device.compute = value;
+    } else if (key == "memory") {
+      if (value != "fast" && value != "low") return wrong("fast or low");
+      side.device.memory = value;
     } else if (key == "threads" || key == "level") {
       const auto n = ParseInt(value);
       const int64_t most = key == "level" ? 2 : 4096, least = key == "level" ? 0 : 1;
       if (!n || *n < least || *n > most) return wrong(Cat(least, " to ", most));
       (key == "level" ? side.device.level : side.device.threads) = static_cast<int>(*n);
     } else {
-      return wrong("the keys are threads, level, compute, device, rewrites, binary and env:NAME");
+      return wrong(
+          "the keys are threads, level, compute, memory, device, rewrites, binary and env:NAME");
     }
     return {};
   }
@@ -222,6 +229,7 @@ class BenchCompareCommand : public Command {
               {"threads", side.device.threads},
               {"level", side.device.level},
               {"compute", side.device.compute},
+              {"memory", side.device.memory},
               {"rewrites", side.rewrites},
               {"environment", side.environment},
               {"brought_back_threads", live.brought_back[k]}};

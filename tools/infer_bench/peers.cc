@@ -58,6 +58,7 @@ class PeersCommand : public Command {
     DeclareDevice(o, &device_.device, "Where infer runs");
     o.Value("--level", &device_.level, "Level of infer, as for run");
     device_.DeclareCompute(o);
+    device_.DeclareMemory(o);
     o.Section("Options");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "What infer rewrites while it loads the model, as its peers do; see infer-opt fuse");
@@ -228,6 +229,7 @@ class PeersCommand : public Command {
             {"max_other_load", contest_.max_other_load},
             {"timeout_seconds", contest_.timeout_s},
             {"compute", device_.compute},
+            {"memory", device_.memory},
             {"tolerance", rule_.max_ratio},
             {"quantized_tolerance", rule_.rms_ratio},
             {"max_ratio", max_ratio_ > 0 ? Json(max_ratio_) : Json()},
@@ -253,6 +255,7 @@ class PeersCommand : public Command {
         options.infer = {{"device", device_.device},
                          {"level", device_.level},
                          {"compute", device_.compute},
+                         {"memory", device_.memory},
                          {"rewrites", std::find(kLevelNames.begin(), kLevelNames.end(), rewrites_) -
                                           kLevelNames.begin()}};
         options.external_root = model_.external_root;

@@ -35,6 +35,7 @@ class BenchRunCommand : public Command {
     cell_.session.model.Declare(o);
     cell_.session.device.DeclareWithoutThreads(o);
     cell_.session.device.DeclareCompute(o);
+    cell_.session.device.DeclareMemory(o);
     cell_.session.inputs.Declare(o);
     grid_.Declare(o);
     SamplingOptions& s = cell_.sampling;
@@ -106,6 +107,7 @@ class BenchRunCommand : public Command {
                            {"cold", cell_.cold},
                            {"level", cell_.session.device.level},
                            {"compute", cell_.session.device.compute},
+                           {"memory", cell_.session.device.memory},
                            {"pin", cell_.session.device.pin}};
     report_["results"] = Json::array();
     if (format_ == "jsonl") {

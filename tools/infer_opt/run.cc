@@ -170,6 +170,7 @@ class RunCommand : public Command {
     model_.Declare(o);
     device_.Declare(o);
     device_.DeclareCompute(o);
+    device_.DeclareMemory(o);
     inputs_.Declare(o);
     classes_.Declare(o);
     o.Section("Output");
@@ -185,11 +186,12 @@ class RunCommand : public Command {
     INFER_TRY(PlanFiles(context, model.graph));
     context.Step("compile");
     INFER_TRY(TellCompute(context, device_));
-    INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
+    const Json model_json = ToJson(model, path_);
+    INFER_ASSIGN(auto program, CompileTakingWeights(model.graph, device_));
     const RunOptions options = {.stop = context.stop()};
     const std::vector<std::string> photos =
         classes_.wanted() ? PhotosOf(inputs_.input) : std::vector<std::string>();
-    if (!photos.empty()) return Photos(context, model, *program, photos);
+    if (!photos.empty()) return Photos(context, model, model_json, *program, photos);
     if (!classes_.preprocess.empty())
       return InvalidArgument("--preprocess is of photos: --input PHOTO.jpg or a folder of photos");
     INFER_ASSIGN(const std::vector<std::string> names, ReadClasses(classes_));
@@ -204,7 +206,7 @@ class RunCommand : public Command {
     context.Step("write");
 
     Json report = NewReport(context, "infer-opt/run@1");
-    report["model"] = ToJson(model, path_);
+    report["model"] = model_json;
     report["device"] = device_.device;
     report["compute"] = device_.compute;
     report["threads"] = LaneBudget();
@@ -225,13 +227,13 @@ class RunCommand : public Command {
   }
 
  private:
-  Result<ExitCode> Photos(Context& context, const Model& model, const Program& program,
-                          const std::vector<std::string>& photos) {
+  Result<ExitCode> Photos(Context& context, const Model& model, const Json& model_json,
+                          const Program& program, const std::vector<std::string>& photos) {
     if (!output_dir_.empty())
       return InvalidArgument("--output-dir: outputs of photos are not kept");
     context.Step("photos");
     Json report = NewReport(context, "infer-opt/run@1");
-    report["model"] = ToJson(model, path_);
+    report["model"] = model_json;
     report["device"] = device_.device;
     report["compute"] = device_.compute;
     report["threads"] = LaneBudget();

@@ -188,19 +188,28 @@ Status InferMatMulNBits(OpCall& call) {
 
 Status RunMatMulNBits(OpRun& run) {
   INFER_ASSIGN(const NBits w, ReadNBits(run.call()));
-  INFER_ASSIGN(const Tensor weights,
-               UnpackNBits(w, {&run.in(1), &run.in(2), run.in_or_null(3), run.in_or_null(4)}));
+  const NBitsTensors packed{&run.in(1), &run.in(2), run.in_or_null(3), run.in_or_null(4)};
   const Tensor& a = run.in(0);
   const Tensor* bias = run.in_or_null(5);
   INFER_ASSIGN(const MatMulGeometry g, ReadMatMulGeometry(a.dims(), {w.k, w.n}));
   Tensor& y = run.Out(0, a.dtype(), g.output);
-  MatMulReference(g, Widen(a), Transposed(weights, {1, 0}),
-                  [&](int64_t batch, int64_t row, int64_t col, int64_t count, const double* sums) {
-                    std::vector<double> v(sums, sums + count);
-                    for (int64_t j = 0; bias && j < count; ++j)
-                      v[static_cast<size_t>(j)] += bias->At(col + j);
-                    StoreRounded(y, (batch * g.m + row) * g.n + col, count, v.data());
-                  });
+  const Tensor wide = Widen(a);
+  // Some columns of y at a time: weights of 4 bits are eight times as large as numbers.
+  constexpr int64_t kAtOnce = int64_t{1} << 20;
+  const int64_t band = std::max<int64_t>(1, kAtOnce / w.k);
+  for (int64_t first = 0; first < w.n; first += band) {
+    const int64_t columns = std::min(band, w.n - first);
+    INFER_ASSIGN(const Tensor weights, UnpackNBits(w, packed, first, columns));
+    INFER_ASSIGN(const MatMulGeometry part, ReadMatMulGeometry(a.dims(), {w.k, columns}));
+    MatMulReference(
+        part, wide, Transposed(weights, {1, 0}),
+        [&](int64_t batch, int64_t row, int64_t col, int64_t count, const double* sums) {
+          std::vector<double> v(sums, sums + count);
+          for (int64_t j = 0; bias && j < count; ++j)
+            v[static_cast<size_t>(j)] += bias->At(first + col + j);
+          StoreRounded(y, (batch * g.m + row) * g.n + first + col, count, v.data());
+        });
+  }
   return {};
 }
 

@@ -19,6 +19,10 @@ Result<NBits> ReadNBits(const OpCall& call) {
 }
 
 Result<Tensor> UnpackNBits(const NBits& w, const NBitsTensors& in) {
+  return UnpackNBits(w, in, 0, w.n);
+}
+
+Result<Tensor> UnpackNBits(const NBits& w, const NBitsTensors& in, int64_t first, int64_t count) {
   const Tensor *zeros = in.zeros, *groups = in.groups;
   if (groups && groups->num_elements() < w.k) return InvalidModel("g_idx is shorter than K");
   const auto bytes = in.codes->data<uint8_t>();
@@ -26,9 +30,9 @@ Result<Tensor> UnpackNBits(const NBits& w, const NBitsTensors& in) {
     const auto byte = data[static_cast<size_t>(row_begin + i * w.bits / 8)];
     return (byte >> (i * w.bits % 8)) & ((1 << w.bits) - 1);
   };
-  Tensor out(DType::kF32, {w.n, w.k});
+  Tensor out(DType::kF32, {count, w.k});
   const auto values = out.mutable_data<float>();
-  for (int64_t n = 0; n < w.n; ++n)
+  for (int64_t n = first; n < first + count; ++n)
     for (int64_t k = 0; k < w.k; ++k) {
       const int64_t group = groups ? groups->IntAt(k) : k / w.block;
       if (group < 0 || group >= w.blocks())
@@ -40,7 +44,7 @@ Result<Tensor> UnpackNBits(const NBits& w, const NBitsTensors& in) {
         zero = zeros->At(n * w.blocks() + group);
       const double q = code(bytes, n * w.blocks() * w.block_bytes(), k);
       const double scale = in.scales ? in.scales->At(n * w.blocks() + group) : 1;
-      values[static_cast<size_t>(n * w.k + k)] = static_cast<float>((q - zero) * scale);
+      values[static_cast<size_t>((n - first) * w.k + k)] = static_cast<float>((q - zero) * scale);
     }
   return out;
 }

@@ -26,5 +26,7 @@ struct NBitsTensors {
 /// (code - zero point) times scale, [N, K]; without scales the codes less their zero points.
 /// InvalidModel: g_idx does not fit.
 Result<Tensor> UnpackNBits(const NBits& w, const NBitsTensors& in);
+/// `count` rows of it, from row `first` on.
+Result<Tensor> UnpackNBits(const NBits& w, const NBitsTensors& in, int64_t first, int64_t count);
 
 }  // namespace infer

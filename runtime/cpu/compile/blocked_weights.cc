@@ -222,7 +222,7 @@ class Taker {
     if (later) {
       INFER_ASSIGN(y, editor_.Add("Add", {y, later}, {}, "", NamesOf(n)));
     }
-    return Replace(n, y);
+    return Replace(n, n.Is(Trait::kSliceLookup) ? 0 : 1, y);
   }
 
   Status LookUp(Node& n) {
@@ -240,12 +240,21 @@ class Taker {
                                          {"gather_axis", int64_t{0}},
                                          {"quantize_axis", int64_t{1}}},
                                         kMicrosoft, NamesOf(n)));
-    return Replace(n, y);
+    return Replace(n, n.Is(Trait::kSliceLookup) ? 0 : 1, y);
   }
 
-  Status Replace(Node& n, Value* made) {
+  /// `n`, which read the codes through its operand `at`; where it was their last reader they go
+  /// with it, so that not all of them lie beside their copies.
+  Status Replace(Node& n, size_t at, Value* made) {
+    const Value* weights = n.input(at);  // a node makes it of the codes
     INFER_TRY(ReplaceNode(editor_, n, made));
     ++taken_;
+    while (weights && weights->is_dead()) {
+      Node& unread = *weights->producer();
+      const Value* const before = unread.input(0);
+      weights = before->producer() ? before : nullptr;  // a constant goes with its last reader
+      editor_.Erase(unread);
+    }
     return {};
   }
 

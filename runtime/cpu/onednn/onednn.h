@@ -148,6 +148,11 @@ std::shared_ptr<const Launch> MakeLaunch(const Made& made, std::vector<Binding> 
 /// A copy of constant data in another layout.
 Result<std::shared_ptr<const Buffer>> Pack(const Spec& from, const std::byte* data,
                                            const Layout& to);
+/// The data that Pack made `packed` of; the bytes that `to` covers lie as it says. Unsupported
+/// where Pack writes more than the elements, or other ones.
+Status Unpack(const Spec& to, const Buffer& packed, const Layout& from, std::byte* data);
+/// Whether Unpack can.
+bool CanUnpack(const Spec& to, const Layout& from);
 /// A copy of operand 0 to result 0 in another layout.
 Result<Prepared> MakeReorder(DType dtype, const Dims& dims, const Layout& from, const Layout& to);
 

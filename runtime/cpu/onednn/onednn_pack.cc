@@ -82,4 +82,41 @@ Result<std::shared_ptr<const Buffer>> Pack(const Spec& from, const std::byte* da
   });
 }
 
+namespace {
+
+/// From `from` back to plain data; Unsupported where elements would not come back as they were.
+Result<dnnl::reorder::primitive_desc> WayBack(const Spec& to, const Layout& from) {
+  INFER_ASSIGN(const memory::desc dst, DescOf(to));
+  INFER_ASSIGN(memory::desc src, DescOf({to.dtype, to.dims, from}));
+  // Sums of the elements stand behind them, which are as they were.
+  constexpr uint64_t kSumsBehind = dnnl_memory_extra_flag_compensation_conv_s8s8 |
+                                   dnnl_memory_extra_flag_compensation_conv_asymmetric_src;
+  if (src.data_type() != dst.data_type() || (src.data.extra.flags & ~kSumsBehind) != 0)
+    return Unsupported("packed data are not the elements");
+  src.data.extra = {};
+  return dnnl::reorder::primitive_desc(Engine(), src, Engine(), dst);
+}
+
+}  // namespace
+
+bool CanUnpack(const Spec& to, const Layout& from) {
+  return Guarded([&]() -> Result<bool> {
+           INFER_TRY(WayBack(to, from).status());
+           return true;
+         })
+      .ok();
+}
+
+Status Unpack(const Spec& to, const Buffer& packed, const Layout& from, std::byte* data) {
+  return Guarded([&]() -> Status {
+    INFER_ASSIGN(const auto way, WayBack(to, from));
+    dnnl::stream stream(Engine());
+    memory a(way.src_desc(), Engine(), const_cast<std::byte*>(packed.data()));
+    memory b(way.dst_desc(), Engine(), data);
+    dnnl::reorder(way).execute(stream, a, b);
+    stream.wait();
+    return {};
+  });
+}
+
 }  // namespace infer::onednn

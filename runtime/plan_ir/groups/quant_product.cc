@@ -48,11 +48,21 @@ Tensor BiasOf(const StepCall& call, const QuantGroup& group, int64_t channels,
 
 }  // namespace
 
-Tensor SymmetricWeights(const QuantInput& w, int64_t channels, bool channels_first) {
-  const Tensor& q = *w.constant;
+bool AreSymmetric(const QuantInput& w) {
   const std::vector<int32_t>& z = w.params.zero_points;
-  if (q.dtype() == DType::kI8 && std::all_of(z.begin(), z.end(), [](int32_t v) { return v == 0; }))
-    return q;
+  return w.constant->dtype() == DType::kI8 &&
+         std::all_of(z.begin(), z.end(), [](int32_t v) { return v == 0; });
+}
+
+Tensor SymmetricWeights(const QuantInput& w, int64_t channels, bool channels_first) {
+  return SymmetricWeights(w, *w.constant, channels, channels_first);
+}
+
+Tensor SymmetricWeights(const QuantInput& w, const Tensor& elements, int64_t channels,
+                        bool channels_first) {
+  const Tensor& q = elements;
+  const std::vector<int32_t>& z = w.params.zero_points;
+  if (AreSymmetric(w)) return q;
   Tensor out(DType::kI8, q.dims());
   const int64_t inner = w.params.per_tensor() ? q.num_elements()
                         : channels_first      ? q.num_elements() / std::max<int64_t>(channels, 1)

@@ -19,6 +19,11 @@ bool ChannelsFirst(const Node& n);
 
 /// Weights as s8 with zero point 0; undefined when some does not fit.
 Tensor SymmetricWeights(const QuantInput& w, int64_t channels, bool channels_first);
+/// The same of their `elements`, which w.constant may have lost.
+Tensor SymmetricWeights(const QuantInput& w, const Tensor& elements, int64_t channels,
+                        bool channels_first);
+/// Whether these are the weights as they are.
+bool AreSymmetric(const QuantInput& w);
 
 /// What follows the product of a group with a residual, in f32 and in units of the result.
 struct SumIn8Bits {

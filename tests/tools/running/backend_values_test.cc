@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/support/memory_limit.h"
 #include "tests/tools/programs.h"
 #include "tools/common/model_options.h"
 
@@ -57,6 +58,22 @@ TEST(BackendValues, AreThoseOfReferenceKernels) {
 
 TEST(BackendValues, LittleWorkIsNotCompiled) {
   CheckValues("graph g(x: f32[N,8]) -> (y) { a = Sigmoid(x)  y = Mul(a, x) }", 0);
+}
+
+/// As `run` compiles: of the model types stay.
+TEST(CompileTakingWeights, LeavesTypesAlone) {
+  Graph g = Parsed(R"(graph g(x: f32[4,1024]) -> (y) {
+    w = const f32[1024,1024] ~1  h = MatMul(x, w)  k = const i64[2] {2, 2048}  y = Reshape(h, k) })");
+  constexpr int64_t kWeights = 4 << 20;
+  const int64_t before = ChargedMemory();
+  const auto program = CompileTakingWeights(g, {.threads = 1, .level = 1});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  // The packed form in the place of the plain one.
+  EXPECT_LT(ChargedMemory() - before, kWeights / 2);
+  EXPECT_EQ(ToString(g.outputs()[0]->type()), "f32[2,2048]");
+  const auto inputs = RandomInputs(g, 3, 5);
+  ASSERT_TRUE(inputs.ok());
+  EXPECT_TRUE(RunOnce(**program, *inputs).ok());
 }
 
 }  // namespace

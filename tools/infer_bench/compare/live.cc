@@ -62,6 +62,7 @@ Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& pr
                {{"device", side.device.device},
                 {"level", side.device.level},
                 {"compute", side.device.compute},
+                {"memory", side.device.memory},
                 {"rewrites", level - kLevelNames.begin()}}}};
 }
 

@@ -77,7 +77,8 @@ void ReadRun(const Json& report, SavedReport& out) {
   const DeviceOptions usual;
   const Json settings = SettingsOf(report, {{"device", "/device", usual.device},
                                             {"level", "/settings/level", usual.level},
-                                            {"compute", "/settings/compute", usual.compute}});
+                                            {"compute", "/settings/compute", usual.compute},
+                                            {"memory", "/settings/memory", usual.memory}});
   for (const Json& r : report.value("results", Json::array())) {
     const std::string label = LabelOf(r), model = Text(r, "/model/sha256");
     const std::vector<double> steady = Times(r.value("samples_ms", Json()));
@@ -98,6 +99,7 @@ void ReadCompare(const Json& report, size_t side, SavedReport& out) {
   s.settings = SettingsOf(sides[side], {{"device", "/device", usual.device},
                                         {"level", "/level", usual.level},
                                         {"compute", "/compute", usual.compute},
+                                        {"memory", "/memory", usual.memory},
                                         {"rewrites", "/rewrites", kLevelNames.back()},
                                         {"environment", "/environment", Json::array()}});
   for (const Json& start : sides[side].value("starts", Json::array())) {

@@ -91,7 +91,8 @@ class InferEngine {
     const DeviceOptions device{.device = own.at("device"),
                                .threads = request.at("threads"),
                                .level = own.at("level"),
-                               .compute = own.value("compute", "f32")};
+                               .compute = own.value("compute", "f32"),
+                               .memory = own.value("memory", "fast")};
     const int rewrites = own.at("rewrites");
 
     const auto start = Clock::now();
@@ -117,6 +118,7 @@ class InferEngine {
                   {"threads", device.threads},
                   {"level", device.level},
                   {"compute", device.compute},
+                  {"memory", device.memory},
                   {"rewrites", rewrites}}}};
   }
 

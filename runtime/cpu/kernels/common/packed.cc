@@ -2,17 +2,24 @@
 
 namespace infer {
 
-Result<std::shared_ptr<const Buffer>> PackedCache::Get(const onednn::Spec& spec, const Tensor& data,
-                                                       const Layout& to) const {
+Result<WeightSource::Form> PackedFor(WeightSource& source, const onednn::Spec& spec,
+                                     const Layout& to) {
   if (to.plain() && (spec.strides.empty() || spec.strides == Strides(spec.dims)))
-    return std::shared_ptr<const Buffer>(data.buffer());
-  std::lock_guard lock(mutex_);
-  auto& kept = by_layout_[to.code];
-  if (kept) return kept;
-  onednn::Spec from = spec;
-  from.any = from.bf16 = false;
-  INFER_ASSIGN(kept, onednn::Pack(from, data.raw(), to));
-  return kept;
+    return source.Plain();
+  onednn::Spec plain = spec;
+  plain.any = plain.bf16 = false;
+  WeightSource::UnpackFn unpack;
+  if (onednn::CanUnpack(plain, to))
+    unpack = [plain, to, dtype = source.dtype(),
+              dims = source.dims()](const Buffer& form) -> Result<Tensor> {
+      Tensor elements(dtype, dims);
+      INFER_TRY(onednn::Unpack(plain, form, to, elements.mutable_raw()));
+      return elements;
+    };
+  const std::string key = Cat("onednn:", ToString(spec.dims), ToString(spec.strides), ":", to.code);
+  return source.Get(
+      key, [&](const Tensor& elements) { return onednn::Pack(plain, elements.raw(), to); },
+      std::move(unpack));
 }
 
 Tensor ChannelsInnermost(const Tensor& weights) {
@@ -25,6 +32,16 @@ Tensor ChannelsInnermost(const Tensor& weights) {
   for (int64_t o = 0; o < d[0]; ++o)
     for (int64_t tap = 0; tap < taps; ++tap)
       for (int64_t c = 0; c < d[1]; ++c) *to++ = from[(o * d[1] + c) * taps + tap];
+  return t;
+}
+
+Tensor ChannelsOutermost(const float* innermost, const Dims& dims) {
+  Tensor t(DType::kF32, dims);
+  float* const to = t.mutable_data<float>().data();
+  const int64_t taps = dims[2] * dims[3];
+  for (int64_t o = 0; o < dims[0]; ++o)
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t c = 0; c < dims[1]; ++c) to[(o * dims[1] + c) * taps + tap] = *innermost++;
   return t;
 }
 

@@ -1,27 +1,33 @@
 #pragma once
-/// Constant data kept once per layout that some shape plan wants.
-#include <map>
+/// Forms of constant data, each kept once.
 #include <mutex>
 
+#include "lib/support/strings.h"
 #include "runtime/cpu/onednn/onednn.h"
+#include "runtime/plan_ir/weight_source.h"
 
 namespace infer {
 
-class PackedCache {
- public:
-  /// `data` seen through spec.dims and spec.strides, in layout `to`. The original buffer where that
-  /// is it already.
-  Result<std::shared_ptr<const Buffer>> Get(const onednn::Spec& spec, const Tensor& data,
-                                            const Layout& to) const;
+/// The elements of `source` seen through spec.dims and spec.strides, in layout `to`. Where oneDNN
+/// has a way back they can be made again of it.
+Result<WeightSource::Form> PackedFor(WeightSource& source, const onednn::Spec& spec,
+                                     const Layout& to);
 
- private:
-  mutable std::mutex mutex_;
-  mutable std::map<std::string, std::shared_ptr<const Buffer>> by_layout_;
-};
+/// A form that hangs on attributes of `node`, by `pack`, a function of the elements.
+template <typename F>
+Result<WeightSource::Form> PackedOf(WeightSource& source, std::string_view name, const Node& node,
+                                    const F& pack) {
+  const auto call = [&](const Tensor& elements) -> Result<WeightSource::Form> {
+    return pack(elements);
+  };
+  return source.Get(Cat(name, ":", reinterpret_cast<uintptr_t>(&node)), call);
+}
 
 /// Weights [output, channel, rows, columns] of a convolution as [output, rows, columns, channel];
 /// f32.
 Tensor ChannelsInnermost(const Tensor& weights);
+/// The weights that it made so, of extents `dims` as they were.
+Tensor ChannelsOutermost(const float* innermost, const Dims& dims);
 
 /// Constant data of one more form, made when first wanted.
 class PackedOnce {

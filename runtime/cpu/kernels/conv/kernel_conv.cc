@@ -64,11 +64,18 @@ class ConvKernel final : public Kernel {
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
-        epilogue_(*DecodeEpilogue(call, false)),
-        weights_(call.constant(node_.input(1)) ? *call.constant(node_.input(1)) : Tensor()) {
+        epilogue_(*DecodeEpilogue(call, false)) {
     if (IsTransposedConvolution(node_) && numbers == Numbers::kF32)
       if (auto appended = Appended::Of(call, epilogue_); appended.ok()) apart_ = *appended;
-    if (numbers == Numbers::kRounded) weights_ = RoundedToBf16(weights_);
+    const Tensor* const weights = call.constant(node_.input(1));
+    if (weights)
+      weights_ = numbers == Numbers::kRounded
+                     ? std::make_shared<WeightSource>(RoundedToBf16(*weights))
+                     : call.source(node_.input(1));
+  }
+
+  bool packs(int operand) const override {
+    return numbers_ == Numbers::kF32 && weights_ && operand == w_;
   }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
@@ -81,7 +88,7 @@ class ConvKernel final : public Kernel {
     if (x_ == w_) return Unsupported("operand and weights are one value");
     const Dims& w = in[static_cast<size_t>(w_)].dims;
     if (numbers_ != Numbers::kF32) INFER_TRY(CheckPaysInBf16(node_, src, w, dst));
-    INFER_ASSIGN(AskedConv asked, AskedConv::Of(node_, src, dst, w, weights_.defined()));
+    INFER_ASSIGN(AskedConv asked, AskedConv::Of(node_, src, dst, w, weights_ != nullptr));
     const bool is_column = asked.is_column && numbers_ == Numbers::kF32 && HasNoAxes();
     if (is_column) asked.SwapSpatialAxes();
     onednn::ConvSpec& spec = asked.spec;
@@ -106,8 +113,8 @@ class ConvKernel final : public Kernel {
     if (!apart_) p.accumulate = epilogue_.residual;
     if (epilogue_.residual >= 0) p.in_layouts[static_cast<size_t>(epilogue_.residual)] = to;
     std::vector<Binding> bindings = {{Arg::kSrc, x_}, {Arg::kDst, static_cast<int>(in.size())}};
-    if (weights_.defined()) {
-      INFER_ASSIGN(auto packed, packed_.Get(spec.weights, weights_, made.weights));
+    if (weights_) {
+      INFER_ASSIGN(const auto packed, PackedFor(*weights_, spec.weights, made.weights));
       p.unused[static_cast<size_t>(w_)] = true;
       p.weight_bytes = static_cast<int64_t>(packed->size());
       bindings.push_back({Arg::kWeights, -1, packed});
@@ -160,9 +167,8 @@ class ConvKernel final : public Kernel {
   bool result_in_bf16_;
   int x_, w_, b_;
   Epilogue epilogue_;
-  std::optional<Appended> apart_;  // runs behind the product, with the bias
-  Tensor weights_;                 // undefined: not constant
-  PackedCache packed_;
+  std::optional<Appended> apart_;          // runs behind the product, with the bias
+  std::shared_ptr<WeightSource> weights_;  // nullptr: not constant
 };
 
 std::unique_ptr<Kernel> MakeConvKernel(const StepCall& call) {

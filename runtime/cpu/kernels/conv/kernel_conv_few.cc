@@ -121,16 +121,17 @@ class FewKernel final : public Kernel {
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
         appended_(*Appended::Of(call, *DecodeEpilogue(call, false))),
-        weights_(*call.constant(node_.input(1))) {
+        weights_(call.source(node_.input(1))) {
     if (b_ >= 0) bias_ = *call.constant(node_.input(2));
   }
 
+  bool packs(int operand) const override { return operand == w_; }
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
     const Operand& x = in[static_cast<size_t>(x_)];
     const Dims& dst = out[0].dims;
-    const Dims& w = weights_.dims();
+    const Dims& w = weights_->dims();
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), x.dims, dst, transposed_));
     const auto groups = node_.Attr<int64_t>("group");
@@ -182,21 +183,28 @@ class FewKernel final : public Kernel {
   }
 
   /// The packed form depends on nothing but the attributes.
-  Prepared OnPlanes(PlaneConv plan, std::span<const Operand> in) const {
-    auto weights = on_planes_.Get([&] { return plan.Pack(weights_); });
+  Result<Prepared> OnPlanes(PlaneConv plan, std::span<const Operand> in) const {
+    INFER_ASSIGN(auto weights, PackedOf(*weights_, "planes", node_,
+                                        [&](const Tensor& w) { return plan.Pack(w); }));
     Prepared p = Base(in, *weights);
     p.name = Cat("own:planes:", plan.isa());
     p.launch = LaunchPlan(std::move(plan), std::move(weights), in.size());
     return p;
   }
 
-  Prepared OnChannelsLast(const Spatial& s, const Dims& src, const Dims& dst,
-                          std::span<const Operand> in) const {
-    const Dims& w = weights_.dims();
-    FewDots plan{
-        &simd::TheSkinny(), appended_, src[1], dst[1], weights_.num_elements() / (w[0] * w[1]), {}};
+  Result<Prepared> OnChannelsLast(const Spatial& s, const Dims& src, const Dims& dst,
+                                  std::span<const Operand> in) const {
+    const Dims& w = weights_->dims();
+    FewDots plan{&simd::TheSkinny(),
+                 appended_,
+                 src[1],
+                 dst[1],
+                 weights_->num_elements() / (w[0] * w[1]),
+                 {}};
     plan.walk = WindowWalk::Of(s, transposed_, src, dst, plan.inputs, plan.padded());
-    auto weights = on_dots_.Get([&] { return plan.Pack(weights_, transposed_); });
+    INFER_ASSIGN(auto weights, PackedOf(*weights_, "dots", node_, [&](const Tensor& from) {
+                   return plan.Pack(from, transposed_);
+                 }));
     Prepared p = Base(in, *weights);
     p.name = Cat("own:dots:", plan.loop->isa);
     p.in_layouts[static_cast<size_t>(x_)] = onednn::ChannelsLast(DType::kF32, src);
@@ -211,8 +219,8 @@ class FewKernel final : public Kernel {
   bool transposed_;
   int x_, w_, b_;
   Appended appended_;
-  Tensor weights_, bias_;
-  PackedOnce on_planes_, on_dots_;
+  std::shared_ptr<WeightSource> weights_;
+  Tensor bias_;
 };
 
 std::unique_ptr<Kernel> MakeFew(const StepCall& call) { return std::make_unique<FewKernel>(call); }

@@ -62,12 +62,14 @@ class ConvProductKernel final : public Kernel {
         x_(gate_ ? gate_->x : call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
-        weights_(*call.constant(node_.input(1))),
+        weights_(call.source(node_.input(1))),
         appended_(*Appended::Of(call, *DecodeEpilogue(call, false, true))),
-        level_(call.options.level),
+        strassen_(call.options.level >= 2 && !call.options.low_memory),
         threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {
     if (b_ >= 0) bias_ = *call.constant(node_.input(2));
   }
+
+  bool packs(int operand) const override { return operand == w_; }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -75,7 +77,7 @@ class ConvProductKernel final : public Kernel {
     const Operand& x = in[static_cast<size_t>(x_)];
     if (!gate_ && x.layout != onednn::ChannelsLast(DType::kF32, x.dims))
       return Unsupported("the operand does not lie channels last");
-    const Dims window = {weights_.dims()[2], weights_.dims()[3]};
+    const Dims window = {weights_->dims()[2], weights_->dims()[3]};
     INFER_ASSIGN(const Spatial s, SpatialOf(node_, window, x.dims, out[0].dims, false));
     const Windows windows{x.dims, out[0].dims, s};
     const int64_t points = windows.points(), depth = windows.depth(), outputs = out[0].dims[1];
@@ -83,7 +85,7 @@ class ConvProductKernel final : public Kernel {
     if (gate_) return Bind(in, windows, eight);
     const StrassenGemm seven{simd::ThePanels(), appended_, points, depth, outputs, threads_};
     // Gathering windows of many points costs what seven products gain.
-    if (level_ >= 2 && window == Dims{1, 1} && seven.Pays()) return Bind(in, windows, seven);
+    if (strassen_ && window == Dims{1, 1} && seven.Pays()) return Bind(in, windows, seven);
     const bool far =
         points <= kFewProductPoints && depth * outputs * 4 >= kFarWeights && eight.Pays();
     if (!far && (points > kHardlyAnyPoints || window != Dims{1, 1}))
@@ -95,8 +97,7 @@ class ConvProductKernel final : public Kernel {
   template <typename Gemm>
   Result<Prepared> Bind(std::span<const Operand> in, const Windows& windows,
                         const Gemm& gemm) const {
-    const auto weights = packed_[std::is_same_v<Gemm, StrassenGemm>].Get(
-        [&] { return gemm.Pack(ChannelsInnermost(weights_).data<float>().data(), 1, gemm.depth); });
+    INFER_ASSIGN(const auto weights, Packed(gemm));
     Prepared p;
     p.name = Cat(Gemm::kName, gemm.panels->isa);
     p.unused.assign(in.size(), false);
@@ -141,13 +142,29 @@ class ConvProductKernel final : public Kernel {
     return p;
   }
 
+  template <typename Gemm>
+  Result<WeightSource::Form> Packed(const Gemm& gemm) const {
+    const auto pack = [&](const Tensor& from) -> Result<WeightSource::Form> {
+      return gemm.Pack(ChannelsInnermost(from).data<float>().data(), 1, gemm.depth);
+    };
+    WeightSource::UnpackFn unpack;
+    if constexpr (std::is_same_v<Gemm, PanelGemm>)
+      unpack = [gemm, dims = weights_->dims()](const Buffer& form) {
+        std::vector<float> innermost(static_cast<size_t>(NumElements(dims)));
+        gemm.Unpack(As<float>(form.data()), 1, gemm.depth, innermost.data());
+        return Result<Tensor>(ChannelsOutermost(innermost.data(), dims));
+      };
+    return weights_->Get(Cat("conv:", Gemm::kName), pack, std::move(unpack));
+  }
+
   const Node& node_;
   std::optional<Gate> gate_;
   int x_, w_, b_;
-  Tensor weights_, bias_;
+  std::shared_ptr<WeightSource> weights_;
+  Tensor bias_;
   Appended appended_;
-  int level_, threads_;
-  PackedOnce packed_[2];  // for PanelGemm, StrassenGemm
+  bool strassen_;
+  int threads_;
 };
 
 std::string RefuseConvProduct(const StepCall& call) {

@@ -72,8 +72,8 @@ struct DepthwisePlan {
   }
 };
 
-bool IsPlain(const Node& n, const Tensor& w) {
-  return n.Is("Conv") && w.rank() == 4 && w.dim(0) == n.Attr<int64_t>("group");
+bool IsPlain(const Node& n, const Dims& w) {
+  return n.Is("Conv") && w.size() == 4 && w[0] == n.Attr<int64_t>("group");
 }
 
 /// Whether rings are faster than oneDNN's kernel for AVX-512, by measurements of windows 5x5, 7x7
@@ -122,10 +122,11 @@ class DepthwiseKernel final : public Kernel {
         b_(call.operand(node_.input(2))),
         epilogue_(*DecodeEpilogue(call, false)),
         appended_(*Appended::Of(call, epilogue_)),
-        weights_(*call.constant(node_.input(1))) {
+        weights_(call.source(node_.input(1))) {
     if (b_ >= 0) bias_ = *call.constant(node_.input(2));
   }
 
+  bool packs(int operand) const override { return operand == w_; }
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
@@ -136,7 +137,7 @@ class DepthwiseKernel final : public Kernel {
     if (HasDirect(src, dst)) return Unsupported("oneDNN has a kernel");
     INFER_ASSIGN(DepthwisePlan made, PlanFor(src, dst));
     const auto plan = std::make_shared<const DepthwisePlan>(std::move(made));
-    const auto weights = packed_.Get([&] { return Pack(); });
+    INFER_ASSIGN(const auto weights, PackedOf(*weights_, "depthwise", node_, Pack));
     Prepared p;
     p.name = Cat("own:depthwise:", plan->loop->isa);
     p.unused.assign(in.size(), true);
@@ -164,14 +165,14 @@ class DepthwiseKernel final : public Kernel {
  private:
   /// Whether oneDNN computes it without gathering windows.
   bool HasDirect(const Dims& src, const Dims& dst) const {
-    if (!IsPlain(node_, weights_)) return false;
-    const auto asked = AskedConv::Of(node_, src, dst, weights_.dims(), true);
+    if (!IsPlain(node_, weights_->dims())) return false;
+    const auto asked = AskedConv::Of(node_, src, dst, weights_->dims(), true);
     return asked.ok() && !HasNoDirectConv(*asked, epilogue_);
   }
 
   Result<Prepared> InRing(std::span<const Operand> in, const Dims& dst) const {
     const Operand& x = in[static_cast<size_t>(x_)];
-    const Dims& w = weights_.dims();
+    const Dims& w = weights_->dims();
     if (IsTransposedConvolution(node_) || w.size() != 4) return Unsupported("no image");
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), x.dims, dst, false));
@@ -179,7 +180,7 @@ class DepthwiseKernel final : public Kernel {
     if (!RingIsFaster(s, x.dims, dst, plain) && HasDirect(x.dims, dst))
       return Unsupported("oneDNN has a kernel");
     INFER_ASSIGN(RingDepthwise plan, RingDepthwise::Of(s, x.dims, dst, plain, appended_));
-    auto weights = in_vectors_.Get([&] { return RingDepthwise::Pack(weights_); });
+    INFER_ASSIGN(const auto weights, PackedOf(*weights_, "ring", node_, RingDepthwise::Pack));
     Prepared p;
     p.name = Cat("own:depthwise-ring:", plan.isa());
     p.unused.assign(in.size(), true);
@@ -203,7 +204,7 @@ class DepthwiseKernel final : public Kernel {
   }
 
   Result<DepthwisePlan> PlanFor(const Dims& src, const Dims& dst) const {
-    const Dims& w = weights_.dims();
+    const Dims& w = weights_->dims();
     const bool transposed = IsTransposedConvolution(node_);
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), src, dst, transposed));
@@ -218,11 +219,11 @@ class DepthwiseKernel final : public Kernel {
   }
 
   /// [channels][taps] as [taps][channels].
-  std::shared_ptr<const Buffer> Pack() const {
-    const Dims& w = weights_.dims();
-    const int64_t channels = w[0] * w[1], taps = weights_.num_elements() / channels;
+  static std::shared_ptr<const Buffer> Pack(const Tensor& weights) {
+    const Dims& w = weights.dims();
+    const int64_t channels = w[0] * w[1], taps = weights.num_elements() / channels;
     auto buffer = Buffer::Allocate(static_cast<size_t>(channels * taps) * sizeof(float));
-    const auto from = weights_.data<float>();
+    const auto from = weights.data<float>();
     float* to = As<float>(buffer->mutable_data());
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t t = 0; t < taps; ++t)
@@ -234,8 +235,8 @@ class DepthwiseKernel final : public Kernel {
   int x_, w_, b_;
   Epilogue epilogue_;
   Appended appended_;
-  Tensor weights_, bias_;
-  PackedOnce packed_, in_vectors_;
+  std::shared_ptr<WeightSource> weights_;
+  Tensor bias_;
 };
 
 std::unique_ptr<Kernel> MakeDepthwise(const StepCall& call) {

@@ -55,16 +55,17 @@ class TilesKernel final : public Kernel {
         b_(call.operand(node_.input(2))),
         epilogue_(*DecodeEpilogue(call, false)),
         appended_(*Appended::Of(call, epilogue_)),
-        weights_(*call.constant(node_.input(1))) {
+        weights_(call.source(node_.input(1))) {
     if (b_ >= 0) bias_ = *call.constant(node_.input(2));
   }
 
+  bool packs(int operand) const override { return operand == w_; }
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
     const Dims& src = in[static_cast<size_t>(x_)].dims;
     const Dims& dst = out[0].dims;
-    const Dims& w = weights_.dims();
+    const Dims& w = weights_->dims();
     const bool transposed = IsTransposedConvolution(node_);
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), src, dst, transposed));
@@ -100,7 +101,9 @@ class TilesKernel final : public Kernel {
     const ConvForm form = FormOf(in[static_cast<size_t>(x_)], dst);
     TileConv plan =
         TileConv::Of(s, transposed, node_.Attr<int64_t>("group"), src, dst, appended_, form);
-    const auto weights = packed_.Get([&] { return plan.Pack(weights_, transposed); });
+    INFER_ASSIGN(const auto weights, PackedOf(*weights_, "tiles", node_, [&](const Tensor& w) {
+                   return plan.Pack(w, transposed);
+                 }));
     std::shared_ptr<const Buffer> bias;
     if (b_ >= 0) bias = packed_bias_.Get([&] { return plan.PackBias(bias_); });
     Prepared p;
@@ -130,8 +133,9 @@ class TilesKernel final : public Kernel {
   int x_, w_, b_;
   Epilogue epilogue_;
   Appended appended_;
-  Tensor weights_, bias_;
-  PackedOnce packed_, packed_bias_;
+  std::shared_ptr<WeightSource> weights_;
+  Tensor bias_;
+  PackedOnce packed_bias_;
 };
 
 std::unique_ptr<Kernel> MakeTiles(const StepCall& call) {

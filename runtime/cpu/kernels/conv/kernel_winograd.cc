@@ -25,12 +25,13 @@ class WinogradKernel final : public Kernel {
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
-        weights_(*call.constant(node_.input(1))),
+        weights_(call.source(node_.input(1))),
         appended_(*Appended::Of(call, *DecodeEpilogue(call, false))),
         threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {
     if (b_ >= 0) bias_ = WholeBlocks(*call.constant(node_.input(2)));
   }
 
+  bool packs(int operand) const override { return operand == w_; }
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     INFER_ASSIGN(Winograd w, Of(in, out));
@@ -41,8 +42,11 @@ class WinogradKernel final : public Kernel {
         panels_.lanes == 8 || x.layout == onednn::ChannelBlocked(x.dims, panels_.lanes);
     if (!blocks && !whole) return Unsupported("the channels are not whole vectors");
     SetStrides(w, blocks);
-    const auto weights =
-        packed_.Get([&] { return TransformWeights(weights_, w.m, panels_.lanes); });
+    INFER_ASSIGN(const auto weights,
+                 weights_->Get(Cat("winograd:", w.m, ",", panels_.lanes),
+                               [&](const Tensor& from) -> Result<WeightSource::Form> {
+                                 return TransformWeights(from, w.m, panels_.lanes);
+                               }));
     const auto layout = [&](const Dims& dims) {
       return blocks ? onednn::ChannelBlocked(dims, panels_.lanes)
                     : onednn::ChannelsLast(DType::kF32, dims);
@@ -125,15 +129,15 @@ class WinogradKernel final : public Kernel {
   const Node& node_;
   const simd::Panels& panels_;
   int x_, w_, b_;
-  Tensor weights_;
+  std::shared_ptr<WeightSource> weights_;
   Appended appended_;
   int threads_;
   std::shared_ptr<const Buffer> bias_;
-  PackedOnce packed_;
 };
 
 std::string RefuseWinograd(const StepCall& call) {
   if (call.options.level < 2) return "it changes rounding (level 2)";
+  if (call.options.low_memory) return "its weights are larger (low memory)";
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   const simd::Panels* panels = simd::ThePanels();
   if (!panels) return "no kernel for this instruction set";

@@ -57,6 +57,22 @@ ByteWeights ByteWeights::Pack(const int8_t* from, int64_t depth, int64_t k_strid
   return w;
 }
 
+void ByteWeights::Unpack(const int8_t* panels, int64_t depth, int64_t k_stride, int64_t columns,
+                         int64_t n_stride, int8_t* to) {
+  const int64_t panel = BlocksOf(depth, kByteQuad) * kByteQuad * kByteColumns;
+  ParallelFor(BlocksOf(columns, kByteColumns), 1, [=](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t first = p * kByteColumns, n = std::min<int64_t>(kByteColumns, columns - first);
+      for (int64_t k = 0; k < depth; ++k) {
+        const int8_t* const quad =
+            panels + p * panel + k / kByteQuad * kByteQuad * kByteColumns + k % kByteQuad;
+        for (int64_t j = 0; j < n; ++j)
+          to[k * k_stride + (first + j) * n_stride] = quad[j * kByteQuad];
+      }
+    }
+  });
+}
+
 /// As rows of whole quads of unsigned bytes; what fills the last quad meets weights of 0.
 void ByteGemm::PackRows(const std::byte* a, uint8_t* to) const {
   const uint8_t flip = rows.is_signed ? 128 : 0;

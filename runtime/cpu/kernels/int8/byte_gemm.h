@@ -19,6 +19,10 @@ struct ByteWeights {
                           int64_t n_stride, int32_t zero, std::span<const float> bias,
                           std::span<const float> scales);
 
+  /// The weights that Pack made `panels` of, back in their places.
+  static void Unpack(const int8_t* panels, int64_t depth, int64_t k_stride, int64_t columns,
+                     int64_t n_stride, int8_t* to);
+
   std::shared_ptr<const Buffer> panels;
   std::vector<int32_t> start;
   std::vector<float> bias, scales;

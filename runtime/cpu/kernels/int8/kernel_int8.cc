@@ -81,12 +81,14 @@ class ProductKernel final : public Kernel {
   explicit ProductKernel(const StepCall& call)
       : node_(call.main()), group_(*DecodeQuantGroup(call)) {
     const QuantInput& w = *group_.inputs[1];
-    const bool first = ChannelsFirst(node_);
     pairs_gather_nothing_ = PairsGatherNothing(call);
     channels_ = ChannelsOf(node_, group_);
-    weights_ = SymmetricWeights(w, channels_, first);
+    first_ = ChannelsFirst(node_);
+    source_ = call.source(w.value);
     SetScales(call);
   }
+
+  bool packs(int operand) const override { return operand == group_.inputs[1]->operand; }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -109,7 +111,7 @@ class ProductKernel final : public Kernel {
 
   Result<Prepared> PrepareConv(std::span<const Operand> in, const Operand& x,
                                const Operand& out) const {
-    const Dims& w = weights_.dims();
+    const Dims& w = source_->dims();
     const Dims kernel(w.begin() + 2, w.end());
     const int64_t groups = node_.Attr<int64_t>("group");
     INFER_ASSIGN(const Spatial spatial, SpatialOf(node_, kernel, x.dims, out.dims, false));
@@ -131,8 +133,11 @@ class ProductKernel final : public Kernel {
     const bool gathers = made.name.find("gemm") != std::string::npos;
     if (gathers && pairs_gather_nothing_)
       return Unsupported("oneDNN gathers the windows of each group, which pairs need not");
-    if (!onednn::HasExactInt8() && gathers && !PairsFit16Bits(weights_, channels_, true))
-      return Unsupported(std::string(kSaturates));
+    if (!onednn::HasExactInt8() && gathers) {
+      INFER_ASSIGN(const Tensor elements, source_->Elements());
+      if (!PairsFit16Bits(CodesOf(elements), channels_, true))
+        return Unsupported(std::string(kSaturates));
+    }
     INFER_ASSIGN(Prepared p, Bind(in, s.weights, made));
     p.in_layouts[static_cast<size_t>(group_.inputs[0]->operand)] = made.src;
     p.out_layouts = {made.dst};
@@ -153,7 +158,7 @@ class ProductKernel final : public Kernel {
     s.dst = {OutputType(), {m, channels_}};
     if (NumElements(out.dims) != m * channels_) return Unsupported("extents do not fit");
     s.weights = {DType::kI8, {k, channels_}};
-    if (ChannelsFirst(node_)) s.weights.strides = {1, k};
+    if (first_) s.weights.strides = {1, k};
     s.weights.any = true;
     if (bias_.defined()) s.bias = {DType::kF32, {1, channels_}};
     INFER_ASSIGN(const onednn::Made made, onednn::MakeMatMul(s, attributes_));
@@ -162,7 +167,7 @@ class ProductKernel final : public Kernel {
 
   Result<Prepared> Bind(std::span<const Operand> in, const onednn::Spec& weights,
                         const onednn::Made& made) const {
-    INFER_ASSIGN(auto packed, packed_.Get(weights, weights_, made.weights));
+    INFER_ASSIGN(const auto packed, Packed(weights, made.weights));
     const int x = group_.inputs[0]->operand, n = static_cast<int>(in.size());
     Prepared p;
     p.name = made.name;
@@ -177,13 +182,32 @@ class ProductKernel final : public Kernel {
     return p;
   }
 
+  Tensor CodesOf(const Tensor& elements) const {
+    return SymmetricWeights(*group_.inputs[1], elements, channels_, first_);
+  }
+
+  Result<WeightSource::Form> Packed(const onednn::Spec& spec, const Layout& to) const {
+    if (AreSymmetric(*group_.inputs[1])) return PackedFor(*source_, spec, to);
+    onednn::Spec plain = spec;
+    plain.any = false;
+    return source_->Get(
+        Cat("symmetric:", reinterpret_cast<uintptr_t>(&node_), ToString(spec.dims), to.code),
+        [&](const Tensor& elements) -> Result<WeightSource::Form> {
+          const Tensor codes = CodesOf(elements);
+          if (to.plain() && (spec.strides.empty() || spec.strides == Strides(spec.dims)))
+            return WeightSource::Form(codes.buffer());
+          return onednn::Pack(plain, codes.raw(), to);
+        });
+  }
+
   const Node& node_;
   QuantGroup group_;
   int64_t channels_ = 0;
   bool pairs_gather_nothing_ = false;
-  Tensor weights_, bias_;
+  bool first_ = false;  ///< channels stand first in the weights
+  std::shared_ptr<WeightSource> source_;
+  Tensor bias_;
   onednn::Attributes attributes_;
-  PackedCache packed_;
 };
 
 std::unique_ptr<Kernel> MakeProduct(const StepCall& call) {

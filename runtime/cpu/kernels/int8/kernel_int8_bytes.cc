@@ -2,7 +2,9 @@
 /// (byte_gemm.h). Rounds as kernel_int8.cc does, bit for bit. Matrix products stay with oneDNN
 /// (docs/adr/0007-own-kernels-where-they-win.md).
 #include <algorithm>
+#include <mutex>
 
+#include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
@@ -29,22 +31,21 @@ std::string RefuseBytes(const StepCall& call) {
 
 class ByteKernel final : public Kernel {
  public:
-  explicit ByteKernel(const StepCall& call) : node_(call.main()), group_(*DecodeQuantGroup(call)) {
+  explicit ByteKernel(const StepCall& call)
+      : node_(call.main()),
+        group_(*DecodeQuantGroup(call)),
+        source_(call.source(group_.inputs[1]->value)) {
     const QuantInput& w = *group_.inputs[1];
     const int64_t channels = w.constant->dim(0), depth = w.constant->dim(1);
-    const ProductScales scales = ScalesOf(call, group_, channels);
-    const Tensor weights = SymmetricWeights(w, channels, true);
+    scales_ = ScalesOf(call, group_, channels);
     gemm_.multiply = simd::TheMultiplyBytes();
-    gemm_.finish = ByteFinishOf(group_, scales);
+    gemm_.finish = ByteFinishOf(group_, scales_);
     gemm_.rows.is_signed = group_.inputs[0]->params.dtype == DType::kI8;
     gemm_.depth = depth;
     gemm_.columns = channels;
-    std::span<const float> bias;
-    if (scales.bias.defined()) bias = scales.bias.data<float>();
-    weights_ = std::make_shared<ByteWeights>(
-        ByteWeights::Pack(weights.data<int8_t>().data(), depth, 1, channels, depth,
-                          UnsignedZero(group_.inputs[0]->params), bias, scales.scales));
   }
+
+  bool packs(int operand) const override { return operand == group_.inputs[1]->operand; }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -59,9 +60,10 @@ class ByteKernel final : public Kernel {
     INFER_TRY(SetImages(rows, out[0], gemm, p));
     p.name = "own:bytes:avx512_vnni";
     p.scratch_bytes = gemm.scratch_bytes();
-    p.weight_bytes = static_cast<int64_t>(weights_->panels->size());
+    INFER_ASSIGN(const auto weights, Weights());
+    p.weight_bytes = static_cast<int64_t>(weights->panels->size());
     const size_t y = in.size();
-    p.launch = LaunchOf([=, weights = weights_](std::byte* const* args) {
+    p.launch = LaunchOf([=](std::byte* const* args) {
       gemm.Run(args[x], *weights, args[y], gemm.scratch_bytes() ? args[y + 1] : nullptr);
     });
     return p;
@@ -102,10 +104,43 @@ class ByteKernel final : public Kernel {
     return {};
   }
 
+  /// The same for all extents.
+  Result<std::shared_ptr<const ByteWeights>> Weights() const {
+    const std::lock_guard lock(mutex_);
+    if (weights_) return weights_;
+    const QuantInput& w = *group_.inputs[1];
+    const int64_t columns = gemm_.columns, depth = gemm_.depth;
+    auto made = std::make_shared<ByteWeights>();
+    const auto pack = [&](const Tensor& elements) -> Result<WeightSource::Form> {
+      std::span<const float> bias;
+      if (scales_.bias.defined()) bias = scales_.bias.data<float>();
+      const Tensor codes = SymmetricWeights(w, elements, columns, true);
+      *made = ByteWeights::Pack(codes.data<int8_t>().data(), depth, 1, columns, depth,
+                                UnsignedZero(group_.inputs[0]->params), bias, scales_.scales);
+      return WeightSource::Form(made->panels);
+    };
+    WeightSource::UnpackFn unpack;
+    if (AreSymmetric(w))
+      unpack = [=, dims = source_->dims()](const Buffer& form) {
+        Tensor elements(DType::kI8, dims);
+        ByteWeights::Unpack(As<int8_t>(form.data()), depth, 1, columns, depth,
+                            elements.mutable_data<int8_t>().data());
+        return Result<Tensor>(std::move(elements));
+      };
+    INFER_TRY(
+        source_->Get(Cat("bytes:", reinterpret_cast<uintptr_t>(this)), pack, std::move(unpack))
+            .status());
+    weights_ = std::move(made);
+    return weights_;
+  }
+
   const Node& node_;
   QuantGroup group_;
+  std::shared_ptr<WeightSource> source_;
+  ProductScales scales_;
   ByteGemm gemm_;
-  std::shared_ptr<const ByteWeights> weights_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const ByteWeights> weights_;
 };
 
 std::unique_ptr<Kernel> MakeBytes(const StepCall& call) {

@@ -32,15 +32,19 @@ class MatMulKernel final : public Kernel {
         p_(call),
         numbers_(numbers),
         result_in_bf16_(numbers != Numbers::kF32 && call.plan.lies_in_bf16(call.step.outputs[0])) {
-    if (numbers == Numbers::kRounded) p_.weights = RoundedToBf16(p_.weights);
+    p_.TakeWeights(call);
+    if (numbers == Numbers::kRounded)
+      p_.weights = std::make_shared<WeightSource>(RoundedToBf16(*call.constant(node_.input(1))));
   }
+
+  bool packs(int operand) const override { return numbers_ == Numbers::kF32 && p_.packs(operand); }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     const Operand& a = in[static_cast<size_t>(p_.a)];
     const Operand& b = in[static_cast<size_t>(p_.b)];
-    if (p_.a == p_.b && p_.weights.defined()) return Unsupported("both operands are one constant");
+    if (p_.a == p_.b && p_.weights) return Unsupported("both operands are one constant");
     if (p_.epilogue.residual >= 0 &&
         in[static_cast<size_t>(p_.epilogue.residual)].dims != out[0].dims)
       return Unsupported("the residual is broadcast");
@@ -104,7 +108,7 @@ class MatMulKernel final : public Kernel {
     dd.back() = s.weights.dims.back();
     s.dst = {DType::kF32, dd};
     if (NumElements(dd) != NumElements(out.dims)) return Unsupported("extents do not fit");
-    s.weights.any = p_.weights.defined();
+    s.weights.any = p_.weights != nullptr;
     return {};
   }
 
@@ -122,8 +126,8 @@ class MatMulKernel final : public Kernel {
     p.unused.assign(in.size(), false);
     p.accumulate = p_.epilogue.residual;
     std::vector<Binding> bindings = {{Arg::kSrc, p_.a}, {Arg::kDst, static_cast<int>(in.size())}};
-    if (p_.weights.defined()) {
-      INFER_ASSIGN(auto packed, packed_.Get(s.weights, p_.weights, made.weights));
+    if (p_.weights) {
+      INFER_ASSIGN(const auto packed, PackedFor(*p_.weights, s.weights, made.weights));
       p.weight_bytes = static_cast<int64_t>(packed->size());
       p.unused[static_cast<size_t>(p_.b)] = true;
       bindings.push_back({Arg::kWeights, -1, packed});
@@ -144,7 +148,6 @@ class MatMulKernel final : public Kernel {
   MatMulParts p_;
   Numbers numbers_;
   bool result_in_bf16_;
-  PackedCache packed_;
 };
 
 std::unique_ptr<Kernel> MakeMatMulKernel(const StepCall& call) {
@@ -159,7 +162,7 @@ std::string RefusePanels(const StepCall& call) {
   if (std::string r = RefuseMatMul(call); !r.empty()) return r;
   if (!simd::ThePanels()) return "no kernel for this instruction set";
   const MatMulParts p(call);
-  if (!p.weights.defined() || p.weights.rank() != 2) return "B is no constant matrix";
+  if (!p.constant || p.constant->size() != 2) return "B is no constant matrix";
   if (p.trans_a) return "A is transposed";
   const auto appended = Appended::Of(call, p.epilogue);
   if (!appended.ok()) return appended.status().message();
@@ -167,7 +170,9 @@ std::string RefusePanels(const StepCall& call) {
 }
 
 std::string RefuseStrassen(const StepCall& call) {
-  return call.options.level < 2 ? "it changes rounding (level 2)" : RefusePanels(call);
+  if (call.options.level < 2) return "it changes rounding (level 2)";
+  if (call.options.low_memory) return "its weights are larger (low memory)";
+  return RefusePanels(call);
 }
 
 /// `Gemm`: PanelGemm or StrassenGemm.
@@ -177,8 +182,11 @@ class OwnGemmKernel final : public Kernel {
   explicit OwnGemmKernel(const StepCall& call)
       : p_(call),
         appended_(*Appended::Of(call, p_.epilogue)),
-        threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {}
+        threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {
+    p_.TakeWeights(call);
+  }
 
+  bool packs(int operand) const override { return p_.packs(operand); }
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
@@ -186,7 +194,7 @@ class OwnGemmKernel final : public Kernel {
     if (p_.a == p_.b || a.size() < 2) return Unsupported("operands");
     if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != out[0].dims)
       return Unsupported("the residual is broadcast");
-    const Dims& w = p_.weights.dims();
+    const Dims& w = p_.weights->dims();
     const int64_t k = p_.trans_b ? 1 : 0;
     Gemm gemm{simd::ThePanels(), appended_, NumElements(a) / a.back(), a.back(),
               w[static_cast<size_t>(1 - k)]};
@@ -197,10 +205,8 @@ class OwnGemmKernel final : public Kernel {
       if (NumElements(bias) != gemm.columns || bias.back() != gemm.columns)
         return Unsupported("the bias is broadcast");
     }
-    const auto weights = packed_.Get([&] {
-      return gemm.Pack(p_.weights.data<float>().data(), p_.trans_b ? 1 : w[1],
-                       p_.trans_b ? w[1] : 1);
-    });
+    INFER_ASSIGN(const auto weights,
+                 PackedBy(gemm, *p_.weights, p_.trans_b ? 1 : w[1], p_.trans_b ? w[1] : 1));
     Prepared p;
     p.name = Cat(Gemm::kName, gemm.panels->isa);
     p.scratch_bytes = gemm.scratch_bytes();
@@ -224,7 +230,6 @@ class OwnGemmKernel final : public Kernel {
   MatMulParts p_;
   Appended appended_;
   int threads_;
-  PackedOnce packed_;
 };
 
 template <typename Gemm>

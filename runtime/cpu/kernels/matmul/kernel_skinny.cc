@@ -114,7 +114,11 @@ std::string RefuseSkinny(const StepCall& call) {
 class SkinnyKernel final : public Kernel {
  public:
   explicit SkinnyKernel(const StepCall& call)
-      : p_(call), appended_(*Appended::Of(call, p_.epilogue)) {}
+      : p_(call), appended_(*Appended::Of(call, p_.epilogue)) {
+    p_.TakeWeights(call);
+  }
+
+  bool packs(int operand) const override { return p_.packs(operand); }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -150,12 +154,12 @@ class SkinnyKernel final : public Kernel {
     if (!skinny || s.rows < 2) return Unsupported("neither few columns nor few terms");
     // A product of two operands that are made in the run is bound by memory where the result leaves
     // L2, and oneDNN's writes it faster (0.8 of the time for 12 x 256 x 256).
-    if (!p_.weights.defined() && !s.few_columns() && NumElements(y) > kMostOfRun)
+    if (!p_.weights && !s.few_columns() && NumElements(y) > kMostOfRun)
       return Unsupported("few terms and a large result");
     return s;
   }
 
-  Prepared Bind(std::span<const Operand> in, SkinnyProduct product) const {
+  Result<Prepared> Bind(std::span<const Operand> in, SkinnyProduct product) const {
     Prepared p;
     p.name = Cat("own:skinny:", product.loop->isa);
     p.unused.assign(in.size(), false);
@@ -169,8 +173,8 @@ class SkinnyKernel final : public Kernel {
     const int64_t matrix = product.depth * product.columns;
     const int64_t packed = product.few_columns() ? product.packed_floats() : matrix;
     const bool as_is = !product.few_columns() && n_step == 1;
-    if (p_.weights.defined()) {
-      weights = packed_.Get([&] { return Packed(product, k_step, n_step, packed); });
+    if (p_.weights) {
+      INFER_ASSIGN(weights, Packed(product, k_step, n_step, packed));
       p.unused[static_cast<size_t>(p_.b)] = true;
       p.weight_bytes = static_cast<int64_t>(weights->size());
       product.b_step = product.batch > 1 ? packed : 0;
@@ -198,19 +202,22 @@ class SkinnyKernel final : public Kernel {
     return p;
   }
 
-  std::shared_ptr<const Buffer> Packed(const SkinnyProduct& product, int64_t k_step, int64_t n_step,
-                                       int64_t floats) const {
-    auto buffer = Buffer::Allocate(static_cast<size_t>(product.batch * floats) * sizeof(float));
-    const int64_t matrix = product.depth * product.columns;
-    for (int64_t i = 0; i < product.batch; ++i)
-      product.Pack(p_.weights.data<float>().data() + i * matrix, k_step, n_step,
-                   As<float>(buffer->mutable_data()) + i * floats);
-    return buffer;
+  Result<WeightSource::Form> Packed(const SkinnyProduct& product, int64_t k_step, int64_t n_step,
+                                    int64_t floats) const {
+    const std::string key = Cat("skinny:", product.few_columns() ? "columns" : "terms", ",",
+                                product.batch, ",", k_step, ",", n_step);
+    return p_.weights->Get(key, [&](const Tensor& from) -> Result<WeightSource::Form> {
+      auto buffer = Buffer::Allocate(static_cast<size_t>(product.batch * floats) * sizeof(float));
+      const int64_t matrix = product.depth * product.columns;
+      for (int64_t i = 0; i < product.batch; ++i)
+        product.Pack(from.data<float>().data() + i * matrix, k_step, n_step,
+                     As<float>(buffer->mutable_data()) + i * floats);
+      return WeightSource::Form(std::move(buffer));
+    });
   }
 
   MatMulParts p_;
   Appended appended_;
-  PackedOnce packed_;
 };
 
 std::unique_ptr<Kernel> MakeSkinny(const StepCall& call) {

@@ -61,7 +61,9 @@ class SparseMatMulKernel final : public Kernel {
   explicit SparseMatMulKernel(const StepCall& call)
       : p_(call),
         appended_(*Appended::Of(call, p_.epilogue)),
-        choice_(call.options.level, LanesFor(call)) {}
+        choice_(call.options.level, LanesFor(call)) {
+    p_.TakeWeights(call);
+  }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -70,8 +72,9 @@ class SparseMatMulKernel final : public Kernel {
     if (p_.a == p_.b || a.size() < 2) return Unsupported("operands");
     if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != out[0].dims)
       return Unsupported("the residual is broadcast");
-    const Dims& d = p_.weights.dims();
-    const float* const from = p_.weights.data<float>().data();
+    const Dims& d = p_.weights->dims();
+    INFER_ASSIGN(const Tensor weights, p_.weights->Elements());
+    const float* const from = weights.data<float>().data();
     const WeightMatrix w = p_.trans_b ? WeightMatrix{from, d[1], 1, d[0], d[1]}
                                       : WeightMatrix{from, d[0], d[1], d[1], 1};
     if (p_.bias >= 0) {

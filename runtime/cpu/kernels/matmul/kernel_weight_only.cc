@@ -65,6 +65,73 @@ struct WidenedCodes {
   }
 };
 
+/// The constants of the operator, and the panels that stand for them all.
+struct WeightOnlyConstants {
+  std::shared_ptr<WeightSource> codes, scales, zeros;  ///< zeros: nullptr where there are none
+  std::shared_ptr<PackedMemory> memory;
+  int bits = 0;  ///< of the codes in the file; those of 2 are packed as 4
+
+  bool has_float_zeros() const { return zeros && zeros->dtype() == DType::kF32; }
+  /// Codes of 2 bits move their zero points, which floats may round.
+  bool give_back() const { return bits != 2; }
+
+  Result<WeightSource::Form> Panels(const simd::WeightPanel& shape, int64_t columns) const {
+    const std::string key = Cat("panels:", shape.block, ",", shape.blocks, ",", shape.bits, ",",
+                                shape.zeros, ",", reinterpret_cast<uintptr_t>(scales.get()), ",",
+                                reinterpret_cast<uintptr_t>(zeros.get()));
+    if (auto known = codes->Find(key)) return known;
+    // Before the codes' source is locked.
+    INFER_ASSIGN(const Tensor of_blocks, scales->Elements());
+    Tensor points;
+    if (zeros) {
+      INFER_ASSIGN(points, zeros->Elements());
+    }
+    PackedCodes from{.columns = columns, .bits = bits};
+    from.scales = of_blocks.data<float>();
+    if (has_float_zeros())
+      from.float_zeros = points.data<float>();
+    else if (zeros)
+      from.byte_zeros = points.data<uint8_t>();
+    const auto pack = [&](const Tensor& elements) -> Result<WeightSource::Form> {
+      from.codes = elements.data<uint8_t>();
+      std::optional<WidenedCodes> widened;
+      if (bits == 2) widened.emplace(from, shape.blocks);
+      return PackWeights(from, shape, *memory);
+    };
+    if (!give_back()) return codes->Get(key, pack);
+    INFER_ASSIGN(auto form,
+                 codes->Get(key, pack, Back(shape, columns, *codes, [](auto& to, auto& t) {
+                              to.codes = t.template mutable_data<uint8_t>();
+                            })));
+    scales->HeldBy(form, Back(shape, columns, *scales, [](auto& to, auto& t) {
+                     to.scales = t.template mutable_data<float>();
+                   }));
+    if (has_float_zeros())
+      zeros->HeldBy(form, Back(shape, columns, *zeros, [](auto& to, auto& t) {
+                      to.float_zeros = t.template mutable_data<float>();
+                    }));
+    else if (zeros)
+      zeros->HeldBy(form, Back(shape, columns, *zeros, [](auto& to, auto& t) {
+                      to.byte_zeros = t.template mutable_data<uint8_t>();
+                    }));
+    return form;
+  }
+
+ private:
+  /// `set` names which part of the panels is wanted.
+  template <typename F>
+  static WeightSource::UnpackFn Back(const simd::WeightPanel& shape, int64_t columns,
+                                     const WeightSource& source, const F& set) {
+    return [=, dtype = source.dtype(), dims = source.dims()](const Buffer& form) {
+      Tensor elements = Tensor::Zeros(dtype, dims);
+      UnpackedCodes to;
+      set(to, elements);
+      UnpackWeights(form.data(), shape, columns, to);
+      return Result<Tensor>(std::move(elements));
+    };
+  }
+};
+
 class WeightOnlyKernel final : public Kernel {
  public:
   explicit WeightOnlyKernel(const StepCall& call) {
@@ -80,21 +147,18 @@ class WeightOnlyKernel final : public Kernel {
     p_.columns = n.Attr<int64_t>("N");
     p_.shape.block = n.Attr<int64_t>("block_size");
     p_.shape.blocks = BlocksOf(p_.depth, p_.shape.block);
-    p_.shape.bits = bits_ = static_cast<int>(n.Attr<int64_t>("bits"));
+    w_.bits = static_cast<int>(n.Attr<int64_t>("bits"));
+    p_.shape.bits = std::max(w_.bits, 4);
     p_.shape.zeros = n.input(kZeros) != nullptr;
-    PackedCodes from{.columns = p_.columns, .bits = p_.shape.bits};
-    from.codes = call.constant(n.input(kB))->data<uint8_t>();
-    from.scales = call.constant(n.input(kScales))->data<float>();
-    if (const Value* z = n.input(kZeros)) {
-      if (z->dtype() == DType::kU8)
-        from.byte_zeros = call.constant(z)->data<uint8_t>();
-      else
-        from.float_zeros = call.constant(z)->data<float>();
-    }
-    std::optional<WidenedCodes> widened;
-    if (from.bits == 2) widened.emplace(from, p_.shape.blocks);
-    p_.shape.bits = from.bits;
-    weights_ = PackWeights(from, p_.shape, *call.plan.packed);
+    w_.codes = call.source(n.input(kB));
+    w_.scales = call.source(n.input(kScales));
+    if (n.input(kZeros)) w_.zeros = call.source(n.input(kZeros));
+    w_.memory = call.plan.packed;
+  }
+
+  bool packs(int operand) const override {
+    return w_.give_back() &&
+           std::find(constants_.begin(), constants_.end(), operand) != constants_.end();
   }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
@@ -109,18 +173,19 @@ class WeightOnlyKernel final : public Kernel {
       return Unsupported("the residual is broadcast");
     if (bias_ >= 0 && NumElements(in[static_cast<size_t>(bias_)].dims) != product.columns)
       return Unsupported("the bias is broadcast");
+    INFER_ASSIGN(const auto weights, w_.Panels(product.shape, product.columns));
     Prepared p;
-    p.name =
-        Cat("own:", product.integers ? "int8 x " : "f32 x ", "int", bits_, ":", product.table->isa);
+    p.name = Cat("own:", product.integers ? "int8 x " : "f32 x ", "int", w_.bits, ":",
+                 product.table->isa);
     p.scratch_bytes = product.scratch_bytes();
-    p.weight_bytes = static_cast<int64_t>(weights_->size());
+    p.weight_bytes = static_cast<int64_t>(weights->size());
     p.accumulate = product.appended.residual;
     p.unused.assign(in.size(), false);
     for (int i : constants_)
       if (i >= 0) p.unused[static_cast<size_t>(i)] = true;
     const int at = a_, bias = bias_;
     const size_t y = in.size();
-    p.launch = LaunchOf([product, at, bias, y, weights = weights_](std::byte* const* args) {
+    p.launch = LaunchOf([product, at, bias, y, weights](std::byte* const* args) {
       product.Run(As<float>(static_cast<const std::byte*>(args[at])), weights->data(),
                   bias >= 0 ? As<float>(static_cast<const std::byte*>(args[bias])) : nullptr,
                   As<float>(args[y]), args[y + 1]);
@@ -130,10 +195,9 @@ class WeightOnlyKernel final : public Kernel {
 
  private:
   WeightOnlyProduct p_;  ///< without rows
-  int bits_ = 0;         ///< of the file; those of 2 are packed as 4
+  WeightOnlyConstants w_;
   int a_ = -1, bias_ = -1;
   std::vector<int> constants_;
-  std::shared_ptr<const Buffer> weights_;
 };
 
 std::unique_ptr<Kernel> MakeWeightOnly(const StepCall& call) {

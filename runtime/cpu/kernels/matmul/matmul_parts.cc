@@ -49,18 +49,25 @@ MatMulParts::MatMulParts(const StepCall& call)
       epilogue(*DecodeEpilogue(call, bias < 0)) {
   const Node& n = call.main();
   if (bias < 0) bias = epilogue.bias;
-  float alpha = 1, beta = 1;
+  float beta = 1;
   if (gemm) {
     trans_a = TurnsA(n);
     trans_b = n.Attr<int64_t>("transB") != 0;
     alpha = n.Attr<float>("alpha");
     if (n.input(2)) beta = n.Attr<float>("beta");
   }
-  if (const Tensor* w = call.constant(n.input(1))) weights = ScaledBy(*w, alpha);
+  if (const Tensor* w = call.constant(n.input(1))) constant = w->dims();
   if (bias >= 0)
     if (const Tensor* c = call.constant(
             call.plan.values[static_cast<size_t>(call.step.inputs[static_cast<size_t>(bias)])]))
       bias_constant = ScaledBy(*c, beta);
+}
+
+void MatMulParts::TakeWeights(const StepCall& call) {
+  const Value* const w = call.main().input(1);
+  if (!constant) return;
+  weights = alpha == 1 ? call.source(w)
+                       : std::make_shared<WeightSource>(ScaledBy(*call.constant(w), alpha));
 }
 
 }  // namespace infer

@@ -182,4 +182,18 @@ std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64
   return buffer;
 }
 
+void UnpackPanels(const float* panels, int64_t depth, int64_t k_stride, int64_t columns,
+                  int64_t n_stride, int lanes, float* to) {
+  const int64_t padded = BlocksOf(depth, lanes) * lanes, width = int64_t{2} * lanes;
+  ParallelFor(BlocksOf(columns, width), 1, [=](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t n = std::min(width, columns - p * width), own = n <= lanes ? lanes : width;
+      const float* from = panels + p * padded * width;
+      float* const at = to + p * width * n_stride;
+      for (int64_t k = 0; k < depth; ++k, from += own)
+        for (int64_t j = 0; j < n; ++j) at[k * k_stride + j * n_stride] = from[j];
+    }
+  });
+}
+
 }  // namespace infer

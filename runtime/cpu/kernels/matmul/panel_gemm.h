@@ -3,8 +3,11 @@
 /// over oneDNN's, which is as fast on data in the cache, is that the next panel of w is on its way
 /// while this one is multiplied: bert-base 0.94, gpt2-small 0.96, vit-b16 0.97 of the time, one
 /// thread, AVX-512 (docs/adr/0007-own-kernels-where-they-win.md).
+#include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/appended.h"
+#include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/panels.h"
+#include "runtime/plan_ir/weight_source.h"
 
 namespace infer {
 
@@ -13,6 +16,11 @@ namespace infer {
 /// [k][lanes].
 std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64_t k_stride,
                                          int64_t columns, int64_t n_stride, int lanes);
+
+/// The weights that PackPanels made `panels` of, back in their places: to[k * k_stride + n *
+/// n_stride].
+void UnpackPanels(const float* panels, int64_t depth, int64_t k_stride, int64_t columns,
+                  int64_t n_stride, int lanes, float* to);
 
 /// a [rows, depth] and y [rows, columns], both dense.
 struct PanelGemm {
@@ -32,6 +40,10 @@ struct PanelGemm {
   /// w[k][n] at from[k * k_stride + n * n_stride], as Run() wants it; does not depend on `rows`.
   std::shared_ptr<const Buffer> Pack(const float* from, int64_t k_stride, int64_t n_stride) const {
     return PackPanels(from, depth, k_stride, columns, n_stride, panels->lanes);
+  }
+  /// The weights that Pack() made `packed` of.
+  void Unpack(const float* packed, int64_t k_stride, int64_t n_stride, float* to) const {
+    UnpackPanels(packed, depth, k_stride, columns, n_stride, panels->lanes, to);
   }
   /// `w` from Pack(); `bias` [columns] or nullptr. The same bits for any number of threads:
   /// an element is summed along k in order.
@@ -58,5 +70,23 @@ struct PanelGemm {
   void Tile(simd::WideCall call, int rows_of_tile, int64_t columns_of_tile,
             const Sweep& sweep) const;
 };
+
+/// The weights of `source`, w[k][n] at k * k_stride + n * n_stride, as `gemm` reads them: a
+/// PanelGemm's panels, from which they can be made again, or a StrassenGemm's sums.
+template <typename Gemm>
+Result<WeightSource::Form> PackedBy(const Gemm& gemm, WeightSource& source, int64_t k_stride,
+                                    int64_t n_stride) {
+  const auto pack = [&](const Tensor& from) -> Result<WeightSource::Form> {
+    return gemm.Pack(from.data<float>().data(), k_stride, n_stride);
+  };
+  WeightSource::UnpackFn unpack;
+  if constexpr (std::is_same_v<Gemm, PanelGemm>)
+    unpack = [gemm, k_stride, n_stride, dims = source.dims()](const Buffer& form) {
+      Tensor to(DType::kF32, dims);
+      gemm.Unpack(As<float>(form.data()), k_stride, n_stride, to.mutable_data<float>().data());
+      return Result<Tensor>(std::move(to));
+    };
+  return source.Get(Cat(Gemm::kName, k_stride, ",", n_stride), pack, std::move(unpack));
+}
 
 }  // namespace infer

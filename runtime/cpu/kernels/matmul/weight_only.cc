@@ -189,4 +189,49 @@ std::shared_ptr<const Buffer> PackWeights(const PackedCodes& from, const simd::W
   return buffer;
 }
 
+namespace {
+
+void UnpackBlock(const std::byte* panel, const simd::WeightPanel& shape, int64_t first,
+                 int64_t count, int64_t b, const UnpackedCodes& to) {
+  const int64_t code_bytes = shape.block * shape.bits / 8;
+  const int64_t zero_bytes = BlocksOf(shape.blocks * shape.bits, 8);
+  const auto* const from = panel + b * shape.block_bytes();
+  const float* const scales = As<float>(from);
+  const float* const zeros = scales + kWeightColumns;
+  const auto* const codes = As<uint8_t>(from) + (shape.zeros ? 128 : 64);
+  for (int64_t j = 0; j < count; ++j) {
+    const int64_t at = (first + j) * shape.blocks + b;
+    if (!to.scales.empty()) to.scales[static_cast<size_t>(at)] = scales[j];
+    if (!to.float_zeros.empty()) to.float_zeros[static_cast<size_t>(at)] = zeros[j];
+    if (!to.byte_zeros.empty())
+      to.byte_zeros[static_cast<size_t>((first + j) * zero_bytes + b * shape.bits / 8)] |=
+          static_cast<uint8_t>(static_cast<int>(zeros[j]) << (b * shape.bits % 8));
+    if (to.codes.empty()) continue;
+    uint8_t* const row = to.codes.data() + at * code_bytes;
+    if (shape.bits == 8) {
+      for (int64_t k = 0; k < shape.block; ++k) row[k] = codes[(k / 4 * 16 + j) * 4 + k % 4];
+      continue;
+    }
+    for (int64_t k = 0; k < shape.block; k += 8) {
+      const uint8_t* const c = codes + (k / 8 * 16 + j) * 4;
+      for (int64_t t = 0; t < 4; t += 2) {
+        row[(k + t) / 2] = static_cast<uint8_t>((c[t] & 15) | c[t + 1] << 4);
+        row[(k + 4 + t) / 2] = static_cast<uint8_t>(c[t] >> 4 | (c[t + 1] & 0xF0));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void UnpackWeights(const std::byte* panels, const simd::WeightPanel& shape, int64_t columns,
+                   const UnpackedCodes& to) {
+  ParallelFor(BlocksOf(columns, kWeightColumns), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p)
+      for (int64_t b = 0; b < shape.blocks; ++b)
+        UnpackBlock(panels + p * shape.bytes(), shape, p * kWeightColumns,
+                    std::min(kWeightColumns, columns - p * kWeightColumns), b, to);
+  });
+}
+
 }  // namespace infer

@@ -49,4 +49,15 @@ struct WeightOnlyProduct {
 std::shared_ptr<const Buffer> PackWeights(const PackedCodes& from, const simd::WeightPanel& shape,
                                           PackedMemory& memory);
 
+/// Where UnpackWeights writes; spans as those of PackedCodes, or empty for what is not wanted.
+struct UnpackedCodes {
+  std::span<uint8_t> codes;
+  std::span<float> scales;
+  std::span<uint8_t> byte_zeros;  ///< zeroed before
+  std::span<float> float_zeros;
+};
+/// The numbers that PackWeights made `panels` of; bits of byte_zeros behind the last block are 0.
+void UnpackWeights(const std::byte* panels, const simd::WeightPanel& shape, int64_t columns,
+                   const UnpackedCodes& to);
+
 }  // namespace infer
