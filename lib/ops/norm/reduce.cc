@@ -104,6 +104,27 @@ Acc Times(Acc a, Acc b) {
     return a * b;
 }
 
+/// v as a result: of integers the nearest that there is, the lowest where v is no number.
+template <typename Acc>
+Acc Nearest(double v) {
+  if constexpr (std::is_integral_v<Acc>) {
+    if (!(v > static_cast<double>(std::numeric_limits<Acc>::min())))
+      return std::numeric_limits<Acc>::min();
+    if (v >= static_cast<double>(std::numeric_limits<Acc>::max()))
+      return std::numeric_limits<Acc>::max();
+  }
+  return static_cast<Acc>(v);
+}
+
+/// v - top, top the largest: of integers exact until it is a f64.
+template <typename Acc>
+double BelowTop(Acc v, Acc top) {
+  if constexpr (std::is_integral_v<Acc>)
+    return -static_cast<double>(static_cast<Wrapping<Acc>>(top) - static_cast<Wrapping<Acc>>(v));
+  else
+    return static_cast<double>(v - top);
+}
+
 /// Folds x[at(0)], x[at(1)], ..., x[at(n - 1)].
 template <typename T, typename Acc, typename At>
 Acc FoldElements(Fold fold, const T* x, int64_t n, At at) {
@@ -118,7 +139,7 @@ Acc FoldElements(Fold fold, const T* x, int64_t n, At at) {
     case Fold::kProd: each([&](Acc v) { a = Times(a, v); }); break;
     case Fold::kMax: each([&](Acc v) { a = v > a || v != v ? v : a; }); break;  // NaN stays
     case Fold::kMin: each([&](Acc v) { a = v < a || v != v ? v : a; }); break;
-    case Fold::kL1: each([&](Acc v) { a += v < 0 ? -v : v; }); break;
+    case Fold::kL1: each([&](Acc v) { a = Plus(a, v < 0 ? Times(v, Acc(-1)) : v); }); break;
     case Fold::kL2:
     case Fold::kSumSquare: each([&](Acc v) { a = Plus(a, Times(v, v)); }); break;
     case Fold::kLogSumExp: {
@@ -126,18 +147,14 @@ Acc FoldElements(Fold fold, const T* x, int64_t n, At at) {
       const Acc top = FoldElements<T, Acc>(Fold::kMax, x, n, at);
       double sum = 0;
       const bool finite = std::isfinite(static_cast<double>(top));
-      each([&](Acc v) { sum += finite ? std::exp(static_cast<double>(v - top)) : 0; });
-      return finite ? static_cast<Acc>(static_cast<double>(top) + std::log(sum)) : top;
+      each([&](Acc v) { sum += finite ? std::exp(BelowTop(v, top)) : 0; });
+      return finite ? Nearest<Acc>(static_cast<double>(top) + std::log(sum)) : top;
     }
   }
   if (fold == Fold::kMean) a = n == 0 && std::is_integral_v<Acc> ? 0 : a / static_cast<Acc>(n);
-  if (fold == Fold::kL2) a = static_cast<Acc>(std::sqrt(static_cast<double>(a)));
-  if (fold == Fold::kLogSum) {
-    const double log = std::log(static_cast<double>(a));
-    // Integers have no number for the logarithm of 0 or less: the lowest stands for it.
-    a = std::is_integral_v<Acc> && !std::isfinite(log) ? std::numeric_limits<Acc>::min()
-                                                       : static_cast<Acc>(log);
-  }
+  if (fold == Fold::kL2) a = Nearest<Acc>(std::sqrt(static_cast<double>(a)));
+  // Integers have no number for the logarithm of 0 or less: the lowest stands for it.
+  if (fold == Fold::kLogSum) a = Nearest<Acc>(std::log(static_cast<double>(a)));
   return a;
 }
 
