@@ -8,8 +8,8 @@
 
 namespace infer {
 
-/// Of the outputs that a model is judged by (JudgedOutputs): caches of what others are computed from
-/// do not count, since an error in them is seen in those.
+/// Of the outputs that a model is judged by (JudgedOutputs): caches of what others are computed
+/// from do not count, since an error in them is seen in those.
 struct HeldOutError {
   /// Mean over the outputs of sum d^2 / sum r^2 (r golden, d
   /// difference); for outputs that are no floats the share of elements that differ. An output whose
