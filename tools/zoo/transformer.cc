@@ -71,7 +71,9 @@ Value* Conv1d(Net& net, const Gpt2Form& form, Value* x, int64_t outputs, double 
   x = net.Reshape(x, {-1, k});
   Value* w = net.Weight({k, outputs}, std::sqrt(gain / static_cast<double>(k)));
   x = net.Op("Gemm", {x, w, net.Weight({outputs}, 0.02)}, {{"alpha", 1.0f}, {"beta", 1.0f}});
-  return net.Reshape(x, {net.batch(), net.options().sequence, outputs});
+  // A 0 would copy the extent of the flattened operand.
+  const int64_t batch = net.batch() > 0 ? net.batch() : -1;
+  return net.Reshape(x, {batch, net.options().sequence, outputs});
 }
 
 /// Keys and values of the past, and where their extension goes; null without a cache.

@@ -171,6 +171,12 @@ TEST(ZooOptionsTest, BatchResolutionSequenceAndSeed) {
   EXPECT_EQ(bert.graph.outputs()[0]->shape().ToString(), "[3,7,768]");
   const Model step = make("gpt2-small-kv", {.batch = 2, .past = 9, .layers = 1});
   EXPECT_EQ(step.graph.FindValue("present.0.key")->shape().ToString(), "[2,12,10,64]");
+  // A target of a Reshape that says 0 copies an extent: of a flattened operand it is another one.
+  const Model open = make("gpt2-small", {.batch = 0, .sequence = 5, .layers = 1});
+  const Result<std::vector<Datum>> two =
+      Evaluate(open.graph, std::vector<Datum>{Tensor::Zeros(DType::kI64, {2, 5})});
+  ASSERT_TRUE(two.ok()) << two.status().message();
+  EXPECT_EQ((*two)[0].tensor().dims(), (Dims{2, 5, 50257}));
   const Model a = make("squeezenet1.1", {.seed = 1}), b = make("squeezenet1.1", {.seed = 1}),
               c = make("squeezenet1.1", {.seed = 2});
   EXPECT_EQ(Fingerprint(a.graph), Fingerprint(b.graph));
