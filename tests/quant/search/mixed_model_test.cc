@@ -65,6 +65,35 @@ TEST(MixedModel, CountsWhatIsOnlyStored) {
   ExpectCounted(four->report);
 }
 
+/// Arithmetic on extents, which is no layer and has no row of the report, stands before two.
+TEST(MixedModel, FindsTheRowsOfLayersBehindArithmetic) {
+  const Graph g = MustParse(R"(graph g(x: f32[4,32]) -> (y) {
+  s = Shape(x)
+  one = const i64[1] {1}
+  t = Mul(s, one)
+  r = Reshape(x, t)
+  w = const f32[32,32] ~1
+  a = MatMul(r, w)
+  v = const f32[32,32] ~2
+  y = MatMul(a, v)
+})");
+  const Samples samples = NormalSamples(g, 4, 1);
+  QuantizeOptions options;
+  options.prepare = false;
+  const auto m = MixedModel::Make(g, samples, *MakeReferenceBackend(), options);
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  ASSERT_EQ(m->layers().size(), 2u);
+  const auto applied = m->Apply(m->Uniform(Precision::kInt8Weights));
+  ASSERT_TRUE(applied.ok()) << applied.status().message();
+  int weights = 0;
+  for (const QuantizedLayer& l : applied->report.layers) {
+    EXPECT_NE(l.op, "Shape");
+    EXPECT_EQ(l.precision == "int8-weights", l.op == "MatMul") << l.name;
+    weights += l.precision == "int8-weights";
+  }
+  EXPECT_EQ(weights, 2);
+}
+
 TEST(MixedModel, MatMulNBitsTakesThePlaceOfAProduct) {
   const Bench bench(Net());
   const MixedModel m = bench.Model();
