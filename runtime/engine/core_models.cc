@@ -237,7 +237,7 @@ void Core::GoAway(const std::vector<size_t>& which, const std::vector<MemoryHold
   }
 }
 
-/// What is left of the budget now.
+/// The rest of the budget now.
 int64_t Core::FreeBytes() const {
   if (options_.memory_bytes == kNever) return kNever;
   return std::max<int64_t>(0, options_.memory_bytes - loading_bytes_ - UsedBytes());

@@ -20,7 +20,7 @@ struct Predicted {
   double rows_per_s() const { return 1e3 * instances * static_cast<double>(rows) / ms; }
 };
 
-/// What two ways to run a model differ by.
+/// The differences of two ways to run a model.
 enum class PredictedSetting : uint8_t { kRows, kThreads, kVariant, kPrecision };
 
 /// One change, and how many more rows a second it is predicted to give, as a share.

@@ -60,7 +60,7 @@ class RequestQueue {
     BatchAdvice advice;        ///< how many rows
     int64_t next_ns = kNever;  ///< when one may begin, if nothing changes
   };
-  /// What is known of runs of a shape.
+  /// Knowledge of runs of a shape.
   struct Known {
     /// nullptr: nothing. Unset: nothing of any.
     std::function<const BatchTimes*(const ShapeKey&)> times = {};

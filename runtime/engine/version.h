@@ -149,7 +149,7 @@ class Version {
   void Expect(const RunContext& context, int64_t bytes);
   /// By the instance that TakeIdle takes, of activations. Pre: `idle` is not empty.
   int64_t HeldByNext() const;
-  /// What runs whose requests have this shape take.
+  /// Bytes of runs whose requests have this shape.
   const BatchMemory& MemoryOf(const ShapeKey& shape) const;
   void RanWithin(const ShapeKey& shape, int64_t rows, int64_t bytes);
   void RefusedMemory(const ShapeKey& shape, int64_t rows);

@@ -1,5 +1,5 @@
 #pragma once
-/// What passes over quantized graphs share.
+/// Helpers of the passes over quantized graphs.
 #include <algorithm>
 
 #include "lib/ir/graph.h"

@@ -222,7 +222,7 @@ TEST(Export, KeepsTheVersionsOfTheInput) {
   EXPECT_TRUE(raised->decomposed.empty());
 }
 
-/// What operators that are written as nodes have in common is written once: the angles here.
+/// Parts that operators written as nodes have in common are written once: the angles here.
 TEST(Export, NodesThatDefineTwoOperatorsAreShared) {
   Model m = FromText(R"(graph g(q: f32[1,2,8], k: f32[1,2,8], c: f32[1,2,2], s: f32[1,2,2],
     t: f32[1,2,2]) -> (y, z, u) {

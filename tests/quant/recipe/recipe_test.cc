@@ -247,8 +247,8 @@ TEST(HeldOut, MeasuresNoiseOverSignal) {
   EXPECT_NEAR(mean, other->noise, 1e-9);
 }
 
-/// What scores are computed from is seen in them; a cache that only the next run reads would
-/// outvote them by the number of layers.
+/// An error in a cache is seen in the scores computed from it; a cache that only the next run reads
+/// would outvote them by the number of layers.
 TEST(HeldOut, CachesCountThroughTheScores) {
   const auto graph = [](double of_cache, double of_scores) {
     return MustParse(Cat("graph g(x: f32[1,2,1,4], a: f32[1,2,3,4]) -> (y, k) { c = const f32[] {",

@@ -49,7 +49,7 @@ TEST(BatchMemory, RowsWithinARoom) {
   EXPECT_GT(m.RowsWithin(kNever - 1, kNever), int64_t{1} << 57) << "without an overflow";
 }
 
-/// What is expected is never less than what lines of any kind take.
+/// The expectation is never less than lines of any kind take.
 TEST(BatchMemory, NeverExpectsTooLittleOfMaximaOfLines) {
   Random random(5);
   for (int i = 0; i < 2000; ++i) {

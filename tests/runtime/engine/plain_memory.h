@@ -21,7 +21,7 @@ struct Sizes {
   }
 };
 
-/// What is known, held and expected of all models.
+/// Known, held and expected bytes of all models.
 class Memory {
  public:
   Memory(std::vector<Sizes> sizes, int64_t budget) : sizes_(std::move(sizes)), budget_(budget) {}

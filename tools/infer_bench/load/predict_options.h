@@ -4,7 +4,7 @@
 
 namespace infer::bench {
 
-/// What recommendations are predicted for.
+/// The settings that recommendations are predicted for.
 struct PredictOptions {
   std::string machine;                            ///< "": nothing is predicted
   std::vector<std::string> precisions, variants;  ///< beside the model's own
