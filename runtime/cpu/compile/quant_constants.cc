@@ -7,6 +7,7 @@
 #include "lib/ir/roles.h"
 #include "runtime/cpu/compile/quant_spellings.h"
 #include "runtime/cpu/compile/quant_walk.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {
