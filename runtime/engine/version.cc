@@ -320,7 +320,7 @@ Fit Version::FitOf(const std::vector<Datum>& inputs) const {
   return fit;
 }
 
-/// Properties that agree where requests share a run. Pre: the inputs are tensors that fit the model.
+/// Properties that agree where requests share a run. Pre: inputs are tensors that fit the model.
 ShapeKey Version::ShapeOf(const std::vector<Datum>& inputs, const Fit& fit) const {
   ShapeKey shape;
   for (size_t i = 0; i < inputs.size(); ++i)
