@@ -5,19 +5,12 @@
 #include <limits>
 #include <set>
 
+#include "lib/tensor/float_limits.h"
+
 namespace infer {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-double LowestOf(DType t) {
-  switch (t) {
-    case DType::kF16: return -65504;
-    case DType::kF64: return std::numeric_limits<double>::lowest();
-    case DType::kBF16: return -3.3895313892515355e38;
-    default: return std::numeric_limits<float>::lowest();
-  }
-}
 
 /// A factor that makes the lowest number of truth values or lengths.
 bool IsHuge(const Tensor& t, double lowest) {
@@ -124,7 +117,7 @@ double Most(const Tensor& t, int64_t row, int64_t keys) {
 
 bool MayHideAllByLowest(const Value& mask) {
   if (!mask.type().is_tensor() || !IsFloat(mask.dtype())) return false;
-  const double lowest = LowestOf(mask.dtype());
+  const double lowest = LowestFinite(mask.dtype());
   if (!mask.is_constant()) return LowestSearch(lowest, LowestSearch::For::kLowest).MayHold(mask);
   const Tensor& t = *mask.constant();
   const int64_t keys = t.rank() > 0 ? t.dim(-1) : 1;
@@ -142,7 +135,7 @@ bool IsAttentionHiddenByLowest(const Node& n) {
 bool MayHideAllByInfinity(const Value& mask) {
   if (!mask.type().is_tensor() || !IsFloat(mask.dtype())) return true;
   if (!mask.is_constant())
-    return LowestSearch(LowestOf(mask.dtype()), LowestSearch::For::kInfinity).MayHold(mask);
+    return LowestSearch(LowestFinite(mask.dtype()), LowestSearch::For::kInfinity).MayHold(mask);
   const Tensor& t = *mask.constant();
   const int64_t keys = t.rank() > 0 ? t.dim(-1) : 1;
   for (int64_t row = 0; row < t.num_elements(); row += keys)
@@ -151,7 +144,8 @@ bool MayHideAllByInfinity(const Value& mask) {
 }
 
 bool MustMakeZeroWithoutKeys(const Node& n) {
-  return n.Is("Attention") && n.input(3) && n.Attr<int64_t>(kAnyWithoutKeys) == 0 &&
+  return n.Is("Attention") && n.input(3) &&
+         n.Attr<int64_t>(kWithoutKeys) != int64_t(WithoutKeys::kAny) &&
          MayHideAllByInfinity(*n.input(3));
 }
 

@@ -18,7 +18,7 @@ bool IsAttentionHiddenByLowest(const Node& n);
 /// makes 0 of the query, a Softmax of the scores, as ONNX Runtime's own operators have it, NaN.
 bool MayHideAllByInfinity(const Value& mask);
 /// The node is the standard's Attention, a query of it may be left without keys, and 0 must come
-/// out then: its source did not make NaN of it (kAnyWithoutKeys).
+/// out then: its source did not make NaN of it (kWithoutKeys).
 bool MustMakeZeroWithoutKeys(const Node& n);
 
 }  // namespace infer

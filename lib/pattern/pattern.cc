@@ -242,7 +242,7 @@ bool IsNumber(const Tensor& t, double wanted) {
   const bool exact = F16ToFloat(FloatToF16(static_cast<float>(wanted))) == wanted;
   const double tolerance = exact ? 0 : Rounding(t.dtype()) * std::abs(wanted);
   for (int64_t i = 0; i < t.num_elements(); ++i)
-    if (!(std::abs(t.At(i) - wanted) <= tolerance)) return false;
+    if (t.At(i) != wanted && !(std::abs(t.At(i) - wanted) <= tolerance)) return false;
   return true;
 }
 

@@ -35,7 +35,10 @@ struct AttentionPattern {
   ScaleStep scale = ScaleStep(Optional("Cast", scores));
   // As BART does: heads are folded into the batch, but for the mask.
   Pattern unfold_to, unfolded = Op("Reshape", scale.self, unfold_to);
-  MaskStep first = MaskStep(OneOf({unfolded, scale.self}));
+  // As Gemma 2 does: cap * tanh(scores / cap).
+  ScaleStep ratio = ScaleStep(OneOf({unfolded, scale.self}));
+  Pattern cap = Scalar(), capped = Op("Mul", Op("Tanh", ratio.self), cap);
+  MaskStep first = MaskStep(OneOf({capped, unfolded, scale.self}));
   ScaleStep later_scale = ScaleStep(first.self);
   MaskStep second = MaskStep(later_scale.self);
   Pattern fold_to, folded = Op("Reshape", second.self, fold_to);
@@ -51,7 +54,10 @@ struct AttentionPattern {
   Pattern clear_dropped = Op("Where", zero_dropped, Number(0), softmax);
   Pattern clear_kept = Op("Where", zero_kept, softmax, Number(0));
   Pattern clear_nan = Op("Where", Op("IsNaN", softmax), Number(0), softmax);
-  Pattern cleared = OneOf({clear_dropped, clear_kept, clear_nan, softmax});
+  // As Attention is defined: 0 where the largest score is -inf.
+  Pattern top = Op("ReduceMax", masked, Number(-1)).With("keepdims", int64_t{1});
+  Pattern clear_none = Op("Where", Op("Less", top, Lowest()), Number(0), softmax);
+  Pattern cleared = OneOf({clear_nan, clear_none, clear_dropped, clear_kept, softmax});
   Pattern root = Op("MatMul", Optional("Cast", cleared), v);
 };
 
@@ -150,11 +156,16 @@ Result<Value*> Build(const Match& m, const AttentionPattern& p, PatchBuilder& b)
   if (zeroed && !mask.explains_zeroes())
     return InvalidModel("needs zeroes where the scores are masked, nowhere else");
   INFER_ASSIGN(Value * attn_mask, mask.Finish(o.v));
-  AttrMap attrs = {
-      {"scale", static_cast<float>(p.key_scale.Factor(m) * p.scale.Factor(m) * later)}};
+  const double cap = m.Has(p.capped) ? m.scalar(p.cap) : 1;
+  if (!(cap > 0)) return InvalidModel("needs a positive bound of the scores");
+  const double scale = p.key_scale.Factor(m) * p.scale.Factor(m) * p.ratio.Factor(m) * cap * later;
+  AttrMap attrs = {{"scale", static_cast<float>(scale)}};
+  if (m.Has(p.capped)) attrs["softcap"] = static_cast<float>(cap * later);
   if (mask.causal()) attrs["is_causal"] = int64_t{1};
-  const bool clears = zeroed || m.Has(p.clear_nan);
-  if (attn_mask && !clears) attrs.emplace(kAnyWithoutKeys, int64_t{1});
+  if (attn_mask && !zeroed && !m.Has(p.clear_none)) {
+    const auto was = m.Has(p.clear_nan) ? WithoutKeys::kNanIsZero : WithoutKeys::kAny;
+    attrs.emplace(kWithoutKeys, static_cast<int64_t>(was));
+  }
   if (m[p.softmax]->dtype() != m[p.q]->dtype() && m[p.softmax]->dtype() == DType::kF32)
     attrs["softmax_precision"] = int64_t{1};  // FLOAT
   if (RankOf(*o.q) == 3) attrs["q_num_heads"] = attrs["kv_num_heads"] = int64_t{1};
@@ -183,7 +194,7 @@ constexpr const char* kMasked = R"(graph g(q: f32[N,2,S,4], k: f32[N,2,T,4], v: 
 constexpr const char* kGrouped = R"(graph g(x: f32[N,4,S,8], k: f32[N,2,T,8], v: f32[N,2,T,3],
   m: f32[N,1,S,T]) -> (y) { c = const f32[] {0.5}  g = const i64[4] {0,2,-1,0}
   h = const i64[4] {0,4,-1,0}  x1 = Mul(x, c)  q = Reshape(x1, g)
-  kt = Transpose(k) {perm=[0,1,3,2]}  s = MatMul(q, kt)  s4 = Reshape(s, h)  t = Add(s4, m)  )";
+  kt = Transpose(k) {perm=[0,1,3,2]}  s = MatMul(q, kt)  s4 = Reshape(s, h)  )";
 constexpr const char* kFolded = R"(graph g(x: f32[2,5,8], z: f32[2,6,8], m: f32[2,1,5,6]) -> (y) {
   h = const i64[4] {0,0,2,4}  f = const i64[3] {4,-1,4}  u = const i64[4] {2,2,5,6}
   w = const i64[3] {4,5,6}  x1 = Reshape(x, h)  x2 = Transpose(x1) {perm=[0,2,1,3]}
@@ -207,6 +218,10 @@ Rule FuseAttention() {
           {Graph1(kHead, "s = MatMul(q, kt)  t = Mul(s, c)  p = Softmax(t)  y = MatMul(p, v) }"),
            Graph1(kHead,
                   "s = MatMul(q, kt)  t = Div(s, d)  p = Softmax(t) {axis=3}  y = MatMul(p, v) }"),
+           Graph1(kHead, R"(s = MatMul(q, kt)  t = Mul(s, c)  a = Tanh(t)  b = Mul(a, d)
+                            p = Softmax(b)  y = MatMul(p, v) })"),
+           Graph1(kMasked, R"(t = Div(s, d)  a1 = Tanh(t)  b = Mul(a1, d)  r = Add(b, m)
+                              p = Softmax(r)  y = MatMul(p, v) })"),
            Graph1(kHead, R"(k2 = Mul(kt, c)  s = MatMul(q, k2)  p = Softmax(s)  z = IsNaN(p)
                             o = const f32[] {0}  w = Where(z, o, p)  y = MatMul(w, v) })"),
            Graph1(kSquare, "t = Where(tri, s, low)  p = Softmax(t)  y = MatMul(p, v) }"),
@@ -220,6 +235,13 @@ Rule FuseAttention() {
                               p = Softmax(w)  y = MatMul(p, v) })"),
            Graph1(kMasked, R"(t = Where(a, s, inf)  p = Softmax(t)  z = IsNaN(p)
                               w = Where(z, o, p)  y = MatMul(w, v) })"),
+           Graph1(kMasked, R"(e = const f32[] {-3.4028235e+38}  l = const i64[1] {-1}
+                              i = Less(m, e)  j = Not(i)  x = Add(s, m)  t = Where(j, x, inf)
+                              p = Softmax(t)  r = ReduceMax(t, l)  z = Less(r, e)
+                              w = Where(z, o, p)  y = MatMul(w, v) })"),
+           Graph1(kMasked, R"(e = const f32[] {-3.4028235e+38}  l = const i64[1] {-1}
+                              t = Where(a, s, inf)  p = Softmax(t)  r = ReduceMax(t, l)
+                              z = Less(r, e)  w = Where(z, o, p)  y = MatMul(w, v) })"),
            R"(graph g(q: f32[2,2,S,4], kt: f32[2,2,4,T], v: f32[2,2,T,3], m: f32[2,1,1,T])
              -> (y) {
              tri = const f32[1,1,4,4] {1,0,0,0,1,1,0,0,1,1,1,0,1,1,1,1}  low = const f32[] {-10000}
@@ -240,7 +262,10 @@ Rule FuseAttention() {
              s = MatMul(q, kt)  t = Cast(s) {to=11}  p = Softmax(t)  r = Cast(p) {to=1}
              y = MatMul(r, v) })",
            Graph1(kGrouped,
-                  "r = Reshape(t, g)  p = Softmax(r)  z = MatMul(p, v)  y = Reshape(z, h) }"),
+                  "t = Add(s4, m)  r = Reshape(t, g)  p = Softmax(r)  z = MatMul(p, v)  y = "
+                  "Reshape(z, h) }"),
+           Graph1(kGrouped, R"(u = Div(s4, c)  b = Tanh(u)  w = Mul(b, c)  e = Add(w, m)
+                  r = Reshape(e, g)  p = Softmax(r)  z = MatMul(p, v)  y = Reshape(z, h) })"),
            Graph1(kFolded,
                   R"(s4 = Reshape(s, u)  t = Add(s4, m)  s3 = Reshape(t, w)  p = Softmax(s3)
                               y = MatMul(p, v) })")},
@@ -293,7 +318,10 @@ Rule FuseAttention() {
            {R"(graph g(q: f32[2,2,3,4], kt: f32[2,2,4,3], v: f32[2,2,3,4], m: f32[3,3]) -> (y) {
              d = const f32[] {-2}  s = MatMul(q, kt)  t = Add(s, m)  r = Mul(t, d)  p = Softmax(r)
              y = MatMul(p, v) })",
-            "positive factors"}},
+            "positive factors"},
+           {Graph1(kHead, R"(s = MatMul(q, kt)  a = Tanh(s)  e = const f32[] {-2}  b = Mul(a, e)
+                             p = Softmax(b)  y = MatMul(p, v) })"),
+            "a positive bound of the scores"}},
   };
 }
 

@@ -19,6 +19,15 @@ Pattern SwappedFirst(const Pattern& x) {
       .Shared();
 }
 
+/// x, seen in other axes and in its own again: heads that stood in groups.
+Pattern SeenAgain(const Pattern& x) {
+  return Op("Reshape", Op("Reshape", x, Any()), Any())
+      .Where("a view of what it was", [](const Value& v) {
+        const Node* n = v.producer()->input(0)->producer();
+        return n && n->Is("Reshape") && SameKnownType(v, *n->input(0));
+      });
+}
+
 /// A mask for scores [N,1,S,T] as one for [1,N,S,T].
 Result<Value*> HeadsFromBatch(Value* mask, PatchBuilder& b) {
   if (!mask || RankOf(*mask) == 2 || (RankOf(*mask) == 3 && StaticDim(*mask, 0) == 1)) return mask;
@@ -32,7 +41,8 @@ Result<Value*> HeadsFromBatch(Value* mask, PatchBuilder& b) {
 Rule AttentionHeadsLast() {
   Pattern q = Any(), k = Any(), v = Any();
   Pattern attention = Op("Attention", Swapped(q), Swapped(k), Swapped(v)).MoreInputs().Shared();
-  Pattern root = Op("Transpose", attention).Where("a swap of the middle axes", ExchangesMiddle);
+  Pattern root = Op("Transpose", OneOf({SeenAgain(attention), attention}))
+                     .Where("a swap of the middle axes", ExchangesMiddle);
   return {
       .name = "attention-heads-last",
       .doc =
@@ -62,7 +72,11 @@ Rule AttentionHeadsLast() {
              t = Transpose(a) {perm=[0,2,1,3]}  y = Reshape(t, f) })",
                    R"(graph g(q: f32[2,3,4,8], k: f32[2,3,2,8], p: f32[2,2,5,8]) -> (y, pk, pv) {
              qt = Transpose(q) {perm=[0,2,1,3]}  kt = Transpose(k) {perm=[0,2,1,3]}
-             a, pk, pv = Attention(qt, kt, kt, _, p, p)  y = Transpose(a) {perm=[0,2,1,3]} })"},
+             a, pk, pv = Attention(qt, kt, kt, _, p, p)  y = Transpose(a) {perm=[0,2,1,3]} })",
+                   R"(graph g(q: f32[2,S,4,8], k: f32[2,T,2,8]) -> (y) { h = const i64[4] {0,2,-1,0}
+             i = const i64[4] {0,4,-1,0}  qt = Transpose(q) {perm=[0,2,1,3]}
+             kt = Transpose(k) {perm=[0,2,1,3]}  a = Attention(qt, kt, kt)  b = Reshape(a, h)
+             c = Reshape(b, i)  y = Transpose(c) {perm=[0,2,1,3]} })"},
       .silent_on = {{R"(graph g(q: f32[2,3,4,8], k: f32[2,4,3,8]) -> (y) {
               qt = Transpose(q) {perm=[0,2,1,3]}  a = Attention(qt, k, k)
               y = Transpose(a) {perm=[0,2,1,3]} })",

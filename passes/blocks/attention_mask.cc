@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/tensor/float_limits.h"
 #include "passes/blocks/attention.h"
 #include "passes/rewrite/queries.h"
 
@@ -45,7 +46,16 @@ bool ShowsFirstKey(const Value& condition, bool keep) {
 
 Pattern Low() { return Constant().Where("a number that hides a score, -10000 or less", IsLow); }
 
+Pattern IsInfinite(const Pattern& mask) { return Op("Less", mask, Lowest()).Shared(); }
+
 }  // namespace
+
+Pattern Lowest() {
+  return Scalar().Where("the lowest number", [](const Value& v) {
+    const DType t = v.dtype();
+    return IsFloat(t) && v.constant()->At(0) == LowestFinite(t);
+  });
+}
 
 MaskStep::MaskStep(const Pattern& x)
     : low(Low()),
@@ -54,7 +64,11 @@ MaskStep::MaskStep(const Pattern& x)
       subtracted(Op("Sub", x, minus)),
       kept(Op("Where", keep, x, low)),
       dropped(Op("Where", drop, low2, x)),
-      self(OneOf({added, subtracted, kept, dropped, x})) {}
+      opened(Op("Where", Op("Not", IsInfinite(exact)).Shared(), Op("Add", x, exact),
+                Number(-std::numeric_limits<double>::infinity()))),
+      closed(Op("Where", IsInfinite(exact), Number(-std::numeric_limits<double>::infinity()),
+                Op("Add", x, exact))),
+      self(OneOf({added, subtracted, opened, closed, kept, dropped, x})) {}
 
 /// What a constant mask does to the scores, `kept(i)` telling it of element i.
 ScoreMask::Effect ScoreMask::EffectOf(const Tensor& t,
@@ -87,6 +101,7 @@ Value* ScoreMask::Number(double v) const { return b_.Const(FromDoubles(scores_.d
 
 Status ScoreMask::Add(const Match& m, const MaskStep& step, const Value* zeroed) {
   if (m.Has(step.added)) return AddBias(m[step.mask]);
+  if (m.Has(step.opened) || m.Has(step.closed)) return AddBias(m[step.exact]);
   if (m.Has(step.subtracted)) {
     INFER_ASSIGN(Value * minus, b_("Neg", {m[step.minus]}));
     return AddBias(minus);

@@ -5,12 +5,16 @@
 
 namespace infer {
 
-/// One way to mask `x`: + m, - m, Where(c, x, low), Where(c, low, x), or not at all.
+/// One way to mask `x`: + m, - m, Where(c, x, low), Where(c, low, x), + m with -inf wherever m is
+/// -inf (so does the definition of Attention, for x that is no number), or not at all.
 struct MaskStep {
   explicit MaskStep(const Pattern& x);
-  Pattern mask, minus, keep, drop, low, low2;
-  Pattern added, subtracted, kept, dropped, self;
+  Pattern mask, minus, keep, drop, low, low2, exact;
+  Pattern added, subtracted, kept, dropped, opened, closed, self;
 };
+
+/// The lowest finite number of its type: what is less is -inf.
+Pattern Lowest();
 
 class ScoreMask {
  public:

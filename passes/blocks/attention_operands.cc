@@ -263,6 +263,47 @@ Rule AttentionCache() {
   };
 }
 
+Rule AttentionGroups() {
+  Pattern q = Any(), grouped = Op("Reshape", q, Any()).Shared(), k = Any(), v = Any();
+  Pattern attention = Op("Attention", grouped, k, v), root = Op("Reshape", attention, Any());
+  return {
+      .name = "attention-groups",
+      .doc =
+          "Attention whose queries are those of several heads, one behind the other => the heads "
+          "share keys and values",
+      .match = root,
+      .when = {{"no query before another",
+                [=](const Match& m) {
+                  const Node& n = m.node(attention);
+                  return n.Attr<int64_t>("is_causal") == 0 &&
+                         !n.attrs().count("left_window_size") &&
+                         !n.attrs().count("right_window_size");
+                }}},
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const Value &four = *m[q], &groups = *m[grouped], &y = *m[root];
+        const auto heads = StaticDim(four, 1), kv_heads = StaticDim(groups, 1);
+        bool fits = RankOf(four) == 4 && RankOf(groups) == 4 && RankOf(y) == 4 && heads &&
+                    kv_heads && *kv_heads > 0 && *heads % *kv_heads == 0 &&
+                    StaticDim(*m[k], 1) == kv_heads;
+        for (int i : {0, 3}) fits = fits && SameDim(four, i, groups, i);
+        for (int i : {0, 1, 2}) fits = fits && SameDim(four, i, y, i);
+        if (!fits) return InvalidModel("needs heads of one number, in groups of equal ones");
+        return b("Attention", {m[q], m[k], m[v]}, m.node(attention).attrs());
+      },
+      .fires_on = {R"(graph g(q: f32[N,4,S,8], k: f32[N,2,T,8]) -> (y) { g = const i64[4] {0,2,-1,0}
+             h = const i64[4] {0,4,-1,0}  x = Reshape(q, g)  a = Attention(x, k, k)
+             y = Reshape(a, h) })"},
+      .silent_on = {{R"(graph g(q: f32[N,4,S,8], k: f32[N,2,T,8]) -> (y) {
+              g = const i64[4] {0,2,-1,0}  h = const i64[4] {0,4,-1,0}  x = Reshape(q, g)
+              a = Attention(x, k, k) {is_causal=1}  y = Reshape(a, h) })",
+                     "no query before another"},
+                    {R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8]) -> (y) {
+              g = const i64[4] {2,2,6,8}  h = const i64[4] {2,6,2,8}  x = Reshape(q, g)
+              a = Attention(x, k, k)  y = Reshape(a, h) })",
+                     "heads of one number"}},
+  };
+}
+
 Rule AttentionScale() {
   Pattern x = Any(), times = Scalar(), over = Scalar();
   Pattern product = Op("Mul", x, times), quotient = Op("Div", x, over);

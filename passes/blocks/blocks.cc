@@ -4,12 +4,12 @@ namespace infer {
 
 std::vector<RuleGroup> BlockRules(bool own) {
   std::vector<RuleGroup> groups = {
-      {"fuse-rope", {FuseRope(), FuseInterleavedRope(), FuseTurnedPairsRope()}},
+      {"fuse-rope", {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
       {"choose-by-mask", {ChooseByMask()}},
       {"fuse-attention",
        {TurnKeysFirst(), FuseAttention(), KeyExtentFromInputs(), AttentionFoldedHeads(),
-        AttentionHeads(), AttentionScale(), AttentionCache()}},
+        AttentionHeads(), AttentionGroups(), AttentionScale(), AttentionCache()}},
       {"attention-layout", {AttentionHeadsLast(), AttentionSequenceFirst()}},
       {"merge-biased-projections", {MergeBiasedProjections()}},
       {"merge-projections", {MergeProjections()}},

@@ -97,7 +97,7 @@ Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, Patch
   if (!size || *size % 2 != 0) return InvalidModel("needs heads of a known, even size");
   for (const Value* angles : {cos, sin})
     if (const auto count = StaticDim(*angles, -1);
-        count && *count != (interleaved ? *size / 2 : *size))
+        count && *count != *size / 2 && (interleaved || *count != *size))
       return InvalidModel("needs an angle for each pair");
   Value* from = x;
   INFER_ASSIGN(cos, AngleTable(cos, *x, from, axis, *size / 2, b));
@@ -210,6 +210,57 @@ Rule FuseRope() {
               sizes = const i64[2] {2,6}  k1, k2 = Split(x, sizes) {axis=-1}  n = Neg(k2)
               r = Concat(n, k1) {axis=3}  p = Mul(x, c)  q = Mul(r, c)  y = Add(p, q) })",
                      "the two halves"}},
+  };
+}
+
+Rule FuseSplitRope() {
+  Pattern x = Any(), cos = Any(), sin = Any();
+  Pattern first_slice = Op("Slice", x).MoreInputs(), second_slice = Op("Slice", x).MoreInputs();
+  const auto parts = OpResults("Split", {x, Any().OrOmitted()}, 2);
+  Pattern first = OneOf({parts[0], first_slice}), second = OneOf({parts[1], second_slice});
+  Pattern real = Op("Sub", Op("Mul", first, cos), Op("Mul", second, sin));
+  Pattern imaginary = Op("Add", Op("Mul", first, sin), Op("Mul", second, cos));
+  Pattern root = Op("Concat", real, imaginary);
+  return {
+      .name = "fuse-split-rope",
+      .doc =
+          "halves (a, b) of x => Concat(a * cos - b * sin, a * sin + b * cos) => RotaryEmbedding",
+      .match = root,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const auto size = StaticDim(*m[x], -1);
+        bool fits = size && *size % 2 == 0 && IsLastAxis(m.node(root), *m[root]) &&
+                    SameKnownType(*m[x], *m[root]) && m.Has(first_slice) == m.Has(second_slice);
+        if (fits && m.Has(first_slice)) {
+          fits = SlicesLast(m.node(first_slice), 0, *size / 2, 1, *size) &&
+                 SlicesLast(m.node(second_slice), *size / 2, *size, 1, *size);
+        } else if (fits) {
+          fits = IsLastAxis(m.node(parts[0]), *m[x]) && StaticDim(*m[parts[0]], -1) == *size / 2;
+        }
+        if (!fits) return InvalidModel("needs the two halves of the last axis");
+        return Rotated(m[x], m[cos], m[sin], false, b);
+      },
+      .fires_on = {R"(graph g(x: f32[N,S,24], c: f32[N,S,4], s: f32[N,S,4]) -> (y) {
+             h = const i64[4] {0,0,3,8}  a = const i64[1] {2}  x4 = Reshape(x, h)
+             c4 = Unsqueeze(c, a)  s4 = Unsqueeze(s, a)
+             a1, b1 = Split(x4) {axis=-1, num_outputs=2}  ca = Mul(c4, a1)  sb = Mul(s4, b1)
+             r = Sub(ca, sb)  sa = Mul(s4, a1)  cb = Mul(c4, b1)  i = Add(sa, cb)
+             y = Concat(r, i) {axis=-1} })",
+                   R"(graph g(x: f32[2,3,5,8], c: f32[5,4], s: f32[5,4]) -> (y) {
+             z = const i64[1] {0}  h = const i64[1] {4}  e = const i64[1] {8}  l = const i64[1] {-1}
+             a1 = Slice(x, z, h, l)  b1 = Slice(x, h, e, l)  ca = Mul(a1, c)  sb = Mul(b1, s)
+             r = Sub(ca, sb)  cb = Mul(b1, c)  sa = Mul(a1, s)  i = Add(cb, sa)
+             y = Concat(r, i) {axis=3} })"},
+      .silent_on = {{R"(graph g(x: f32[2,3,5,8], c: f32[5,4], s: f32[5,4]) -> (y) {
+              z = const i64[1] {0}  h = const i64[1] {4}  e = const i64[1] {8}
+              l = const i64[1] {-1}  a1 = Slice(x, h, e, l)  b1 = Slice(x, z, h, l)
+              ca = Mul(a1, c)  sb = Mul(b1, s)  r = Sub(ca, sb)  cb = Mul(b1, c)
+              sa = Mul(a1, s)  i = Add(cb, sa)  y = Concat(r, i) {axis=3} })",
+                     "the two halves of the last axis"},
+                    {R"(graph g(x: f32[2,8,5,8], c: f32[5,4], s: f32[5,4]) -> (y) {
+              a1, b1 = Split(x) {axis=-1, num_outputs=2}  ca = Mul(a1, c)  sb = Mul(b1, s)
+              r = Sub(ca, sb)  cb = Mul(b1, c)  sa = Mul(a1, s)  i = Add(cb, sa)
+              y = Concat(r, i) {axis=1} })",
+                     "the two halves of the last axis"}},
   };
 }
 

@@ -148,7 +148,7 @@ Rule FuseSelfAttention() {
                    Projected("y = Attention(q, k, v) {q_num_heads=2, kv_num_heads=2, is_causal=1}"),
                    Projected("c = Cast(m) {to=9}  s = const f32[] {-inf}  o = const f32[] {0} "
                              "a = Where(c, o, s)  y = Attention(q, k, v, a) {q_num_heads=2, "
-                             "kv_num_heads=2, any_without_keys=1, is_causal=1}"),
+                             "kv_num_heads=2, is_causal=1, without_keys=1}"),
                    R"(graph g(x: f32[N,S,4]) -> (y) { w = const f32[4,14] ~1
              z = const i64[3] {4, 4, 6}  p = MatMul(x, w)  q, k, v = Split(p, z) {axis=-1}
              y = Attention(q, k, v) {q_num_heads=2, kv_num_heads=2} })"},

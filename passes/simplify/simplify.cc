@@ -34,6 +34,7 @@ std::vector<Rule> SimplifyRules() {
       SkipExpand(),
       MergeSlices(),
       SliceOfConcat(),
+      SliceOfShape(),
       SliceByGather(),
       SliceOfShuffle(),
       MergeGatherUnsqueeze(),

@@ -58,6 +58,7 @@ Rule StaticExpand();
 Rule SkipExpand();
 Rule MergeSlices();
 Rule SliceOfConcat();
+Rule SliceOfShape();
 Rule SliceByGather();
 Rule SliceOfShuffle();
 Rule MergeGatherUnsqueeze();

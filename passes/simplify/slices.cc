@@ -171,6 +171,43 @@ Rule SliceOfConcat() {
   };
 }
 
+Rule SliceOfShape() {
+  Pattern x = Any().Where("of known rank", [](const Value& v) { return RankOf(v) >= 0; });
+  Pattern shape = Op("Shape", x).Shared(), root = Op("Slice", shape).MoreInputs();
+  return {
+      .name = "slice-of-shape",
+      .doc = "Slice(Shape(x), a, b) => Shape(x) of the axes from a to b",
+      .match = root,
+      .when = {{"the whole shape",
+                [=](const Match& m) { return StaticDim(*m[shape], 0) == RankOf(*m[x]); }}},
+      .quiet = true,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const auto ranges = SliceRangesOf(m.node(root));
+        if (!ranges || ranges->size() != 1 || ranges->front().step != 1)
+          return InvalidModel("needs bounds that are known, and each axis between them");
+        const int64_t rank = RankOf(*m[x]);
+        const auto axis_of = [&](int64_t at) {
+          return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+        };
+        const int64_t start = axis_of(ranges->front().start), end = axis_of(ranges->front().end);
+        if (start >= end) return InvalidModel("needs an axis");
+        return b("Shape", {m[x]}, {{"end", end}, {"start", start}});
+      },
+      .fires_on = {R"(graph g(x: f32[N,S,4]) -> (y, s) { b = const i64[1] {-2}
+                     e = const i64[1] {9223372036854775807}
+                     s = Shape(x)  y = Slice(s, b, e) })"},
+      .silent_on = {{R"(graph g(x: f32[N,S,4]) -> (y) { b = const i64[1] {0}  e = const i64[1] {9}
+                       t = const i64[1] {2}  s = Shape(x)  y = Slice(s, b, e, b, t) })",
+                     "each axis between them"},
+                    {R"(graph g(x: f32[N,S,4]) -> (y) { b = const i64[1] {0}  e = const i64[1] {1}
+                       s = Shape(x) {start=1}  y = Slice(s, b, e) })",
+                     "the whole shape"},
+                    {R"(graph g(x: f32[N,S,4]) -> (y) { b = const i64[1] {2}  e = const i64[1] {1}
+                       s = Shape(x)  y = Slice(s, b, e) })",
+                     "needs an axis"}},
+  };
+}
+
 Rule SliceByGather() {
   Pattern x = Any().Where("of two axes or more", [](const Value& v) { return RankOf(v) > 1; });
   Pattern indices = Constant(), root = Op("Gather", x, indices);

@@ -6,10 +6,12 @@ usage: fused_models.py INFER_OPT [MODEL...]
 Fuses every model of $INFER_TEST_DATA/models, and small ones of the zoo in every exporter's spelling, for
 --target onnx and ort, and runs what was written in ONNX Runtime as it is and with its own rewrites, and in our
 cpu and reference backends: against the stored outputs, else against what ONNX Runtime gets from the model as it
-came. At the opset that the model came with, as without options, the file has no more nodes than it had. MODEL: some of these names. Exit 77 (a skip) without onnx, onnxruntime or numpy; without the data the zoo
+came. At the opset that the model came with, as without options, the file has no more nodes than it had, and all that was
+fused is found in it again. MODEL: some of these names. Exit 77 (a skip) without onnx, onnxruntime or numpy; without the data the zoo
 alone is judged.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +53,15 @@ def nodes_of(path):
     return sum(n.op_type != "Constant" for n in onnx.load(path, load_external_data=False).graph.node)
 
 
+def whole_nodes(infer_opt, path, work):
+    """How many nodes our own runtime has of a file."""
+    out, report = os.path.join(work, "whole.onnx"), os.path.join(work, "whole.json")
+    subprocess.run([infer_opt, "fuse", path, "-o", out, "-q", "--no-verify", "--opset", "max", "--target", "infer",
+                    "--json", report], check=True, stdout=subprocess.DEVNULL)
+    with open(report) as f:
+        return json.load(f)["optimize"]["after"]["nodes"]
+
+
 def check(infer_opt, path, runs, work):
     """(verdict, detail)"""
     original = judging.session_of(path, optimize=False)
@@ -88,6 +99,10 @@ def check(infer_opt, path, runs, work):
     had, has = nodes_of(path), nodes_of(plain)
     if has > had:
         return "bad", "grows from %d to %d nodes at its own opset" % (had, has)
+    # Nodes that fused operators are written as at this opset are found again by who reads the file.
+    whole, again = (whole_nodes(infer_opt, of, work) for of in (path, plain))
+    if again > whole:
+        return "bad", "%d nodes are left of it, %d of what fuse wrote" % (whole, again)
     session = judging.session_of(plain, False)
     found["own opset"] = worst_difference(runs, names, lambda inputs: dict(zip(names, session.run(None, inputs))))
     halves = any(o.type == "tensor(float16)" for o in original.get_outputs())

@@ -174,6 +174,7 @@ TEST(Pipeline, GoldenText) {
     skip-expand
     merge-slices
     slice-of-concat
+    slice-of-shape
     slice-by-gather
     slice-of-shuffle
     merge-gather-unsqueeze
@@ -259,6 +260,7 @@ fuse-what-is-left
 )";
   const std::string blocks = R"(fuse-rope
   fuse-rope
+  fuse-split-rope
   fuse-interleaved-rope
   fuse-turned-pairs-rope
 attention-extents
@@ -271,6 +273,7 @@ fuse-attention
   attention-key-extent
   attention-folded-heads
   attention-repeated-heads
+  attention-groups
   attention-scale
   attention-cache
 attention-layout

@@ -2,13 +2,12 @@
 ///
 /// Letters: B batch, N heads, S queries, P keys of the past, L new keys, T = P + L, D hidden size
 /// of queries and keys, E hidden size of values.
-#include <limits>
-
 #include "lib/ops/attention/contrib_attention_common.h"
 #include "lib/ops/common.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/matmul/matmul.h"
 #include "lib/ops/op_def.h"
+#include "lib/tensor/float_limits.h"
 
 namespace infer {
 namespace {
@@ -131,7 +130,7 @@ Status RunMultiHead(OpRun& run) {
   if (run.num_outputs() > 2) run.Set(2, WriteHeads(p.v, t, 4));
   if (run.num_outputs() < 4) return {};
   // The score of a key in the future is the lowest number.
-  const double lowest = t == DType::kF16 ? -65504 : std::numeric_limits<float>::lowest();
+  const double lowest = LowestFinite(t);
   for (double& s : r.scores.values) s = std::max(s, lowest);
   run.Set(3, WriteHeads(r.scores, t, 4));
   return {};

@@ -6,6 +6,7 @@
 #include "lib/ops/decomposition_text.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/notes.h"
+#include "lib/tensor/float_limits.h"
 
 namespace infer {
 namespace {
@@ -81,8 +82,9 @@ class AttentionText {
   bool WeightsAreRead() const {
     return call_.num_outputs() > 3 && call_.Int("qk_matmul_output_mode") == 3;
   }
-  /// NaN may come of a query that sees no key: a Softmax stood there before fusion.
-  bool empty_is_free() const { return call_.Int(kAnyWithoutKeys) != 0; }
+  WithoutKeys without_keys() const { return static_cast<WithoutKeys>(call_.Int(kWithoutKeys)); }
+  /// A query may see no key, and a Softmax is not enough then.
+  bool TellsEmpty(WithoutKeys by) const { return may_be_empty_ && without_keys() == by; }
 
   /// [B, H, S, x] as [B, G, H / G * S, x]: the query heads of a key head become further queries, so
   /// that no key is copied.
@@ -196,8 +198,10 @@ class AttentionText {
     }
   }
 
-  /// The mask may have fewer keys than there are; the others are forbidden.
+  /// The mask may have fewer keys than there are; the others are forbidden. Not so where it was
+  /// added to the scores of a Softmax.
   bool MaskMayBeShort() const {
+    if (without_keys() != WithoutKeys::kZero) return false;
     const Shape &k = call_.shape(1), &past = call_.has_input(4) ? call_.shape(4) : k;
     if (!past.has_rank()) return true;
     Dim all = k[k.rank() - 2];
@@ -245,7 +249,8 @@ class AttentionText {
     }
     const std::string addend = body_.CastTo("mask", "x3", mask, t_);
     bias_ = pad ? Padded(addend, "forbidden") : addend;
-    if (empty_is_free()) return {};  // the sum is -inf where the score is a number
+    // The sum is -inf where the score is a number.
+    if (without_keys() != WithoutKeys::kZero) return {};
     body_.Line(Cat("is_closed = Less(", bias_, ", lowest)"));
     body_.Line("is_open = Not(is_closed)");
     Allow("is_open");
@@ -257,7 +262,7 @@ class AttentionText {
     if (call_.has_input(3) || call_.has_input(6) || call_.Int("is_causal") != 0 ||
         call_.Int("left_window_size") >= 0 || call_.Int("right_window_size") >= 0) {
       body_.Scalar("forbidden", t_, -std::numeric_limits<double>::infinity());
-      body_.Scalar("lowest", t_, LowestOf(t_));
+      body_.Scalar("lowest", t_, LowestFinite(t_));
     }
     AllowByPosition();
     INFER_TRY(AllowByMask());
@@ -273,15 +278,6 @@ class AttentionText {
     return {};
   }
 
-  static double LowestOf(DType t) {
-    switch (t) {
-      case DType::kF16: return -65504;
-      case DType::kBF16: return -0x1.fep127;
-      case DType::kF32: return -static_cast<double>(std::numeric_limits<float>::max());
-      default: return -std::numeric_limits<double>::max();
-    }
-  }
-
   Status Weights() {
     DType precision = t_;
     if (call_.HasAttr("softmax_precision")) {
@@ -290,23 +286,30 @@ class AttentionText {
         return Unsupported(Cat("softmax_precision ", asked, " is no type of floats"));
       precision = static_cast<DType>(asked);
     }
-    const bool guarded = may_be_empty_ && !empty_is_free();
+    const bool guarded = TellsEmpty(WithoutKeys::kZero);
     // Groups before the Softmax, as the scores of heads that are folded otherwise: fusions know it.
-    const bool early = grouped() && !guarded && !WeightsAreRead();
+    const bool early = grouped() && !WeightsAreRead();
     const std::string scores = early ? Grouped(biased_, "grouped_scores") : biased_;
     const std::string in = body_.CastTo("exact", scores, t_, precision);
     body_.Line(Cat("exact_weights = Softmax(", in, ")"));
     weights_ = body_.CastTo("weights", "exact_weights", precision, t_);
+    if (guarded) {
+      // A query that sees no key gives zeros, not NaN.
+      body_.Ints("over_keys", {-1});
+      body_.Line(Cat("top = ReduceMax(", scores, ", over_keys)"));
+      ZeroWhere("Less(top, lowest)");
+    } else if (TellsEmpty(WithoutKeys::kNanIsZero)) {
+      ZeroWhere(Cat("IsNaN(", weights_, ")"));
+    }
     if (early) grouped_weights_ = weights_;
-    if (!guarded) return {};
-    // A query that sees no key gives zeros, not NaN.
-    body_.Ints("over_keys", {-1});
+    return {};
+  }
+
+  void ZeroWhere(std::string_view condition) {
     body_.Scalar("nothing", t_, 0);
-    body_.Line(Cat("top = ReduceMax(", biased_, ", over_keys)"));
-    body_.Line("sees_none = Less(top, lowest)");
+    body_.Line(Cat("sees_none = ", condition));
     body_.Line(Cat("seen = Where(sees_none, nothing, ", weights_, ")"));
     weights_ = "seen";
-    return {};
   }
 
   /// A result is not an operand itself.

@@ -178,8 +178,8 @@ TEST(Decompositions, OfAttentionThatASoftmaxWas) {
                          [&](const auto& n) { return op.empty() || n->Is(op); });
   };
   for (std::string_view mask : {"m: f32[3,5]", "m: f32[2,1,3,5]", "m: f32[5]"})
-    for (std::string_view note : {"any_without_keys=1", "any_without_keys=1, is_causal=1",
-                                  "any_without_keys=1, softcap=2.0"})
+    for (std::string_view note :
+         {"without_keys=1", "without_keys=1, is_causal=1", "without_keys=1, softcap=2.0"})
       for (std::string_view outputs : {"y", "y, k2, v2", "y, k2, v2, s"}) {
         ExpectSame(AttentionGraph(Cat("q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,6], ", mask),
                                   "q, k, v, m", note, outputs));
@@ -190,19 +190,40 @@ TEST(Decompositions, OfAttentionThatASoftmaxWas) {
   for (std::string_view note : {"", ", is_causal=1"})
     ExpectSame(Cat("graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,6]) -> (y) {",
                    " m = const bool[3,5] {1,0,1,1,0,1,1,0,0,0,1,0,0,0,0}",
-                   " y = Attention(q, k, v, m) {any_without_keys=1", note, "} }"));
+                   " y = Attention(q, k, v, m) {without_keys=1", note, "} }"));
   const std::string heads = AttentionGraph(
       "q: f32[2,4,3,8], k: f32[2,4,5,8], v: f32[2,4,5,8], m: f32[3,5]", "q, k, v, m", "");
   const std::string noted =
       AttentionGraph("q: f32[2,4,3,8], k: f32[2,4,5,8], v: f32[2,4,5,8], m: f32[3,5]", "q, k, v, m",
-                     "any_without_keys=1");
+                     "without_keys=1");
   EXPECT_GT(nodes(heads, "Where"), 0) << "the standard's own makes 0 of such queries";
   EXPECT_EQ(nodes(noted, ""), 6) << "Mul, Transpose, MatMul, Add, Softmax, MatMul";
   EXPECT_EQ(nodes(AttentionGraph("q: f32[2,3,16], k: f32[2,5,16], v: f32[2,5,16], m: f32[3,5]",
-                                 "q, k, v, m", "q_num_heads=2, kv_num_heads=2, any_without_keys=1"),
+                                 "q, k, v, m", "q_num_heads=2, kv_num_heads=2, without_keys=1"),
                   "Transpose"),
             4)
       << "of queries, keys, values and the result, once each";
+}
+
+/// Where the NaN of such queries became 0, a Softmax and one Where are enough.
+TEST(Decompositions, OfAttentionWhoseNanBecameZero) {
+  for (std::string_view mask : {"const bool[3,5] {1,0,1,1,0,0,0,0,0,0,1,1,1,1,1}",
+                                "const f32[3,5] {0,1,0,-inf,0,-inf,-inf,-inf,-inf,-inf,0,0,2,0,0}"})
+    for (std::string_view outputs : {"y", "y, k2, v2, s"}) {
+      const std::string text =
+          Cat("graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,6]) -> (", outputs,
+              ") { m = ", mask, " ", outputs, " = Attention(q, k, v, m) {without_keys=2} }");
+      ExpectSame(text);
+      const Graph g = *ParseGraph(text, TestOps());
+      const auto body = DecompositionOf(CallOf(*g.nodes().back()), TestOps());
+      ASSERT_TRUE(body.ok()) << body.status().message();
+      const auto count = [&](std::string_view op) {
+        return std::count_if(body->nodes().begin(), body->nodes().end(),
+                             [&](const auto& n) { return n->Is(op); });
+      };
+      EXPECT_EQ(count("IsNaN"), 1);
+      EXPECT_EQ(count("ReduceMax"), 0);
+    }
 }
 
 TEST(Decompositions, OfMultiHeadAttention) {
