@@ -297,7 +297,16 @@ class Specializer::State {
   bool Fold(const Visited& n, std::vector<Learnt>& learnt) {
     if (!MayFold(n)) return false;
     std::vector<Datum> values;
-    for (int id : n.inputs) values.push_back(id < 0 ? Datum() : Datum(*facts(id).given()));
+    for (int id : n.inputs) {
+      if (id >= 0 && IsConstant(id)) {
+        // The program may have let a weight go.
+        Result<Tensor> elements = plan_.Elements(id);
+        if (!elements.ok()) return false;
+        values.emplace_back(*std::move(elements));
+      } else {
+        values.push_back(id < 0 ? Datum() : Datum(*facts(id).given()));
+      }
+    }
     std::vector<const Datum*> operands;
     for (size_t i = 0; i < values.size(); ++i)
       operands.push_back(n.inputs[i] < 0 ? nullptr : &values[i]);

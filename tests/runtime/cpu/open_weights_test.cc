@@ -231,6 +231,24 @@ TEST(OpenWeightsLate, AreThereForLateSteps) {
   }
 }
 
+/// A step whose result follows from the extents is computed while a run is planned, with weights
+/// that the program had let go.
+TEST(OpenWeightsPlan, AreThereForResultsThatExtentsDecide) {
+  const Graph g = *ParseGraph(R"(graph g(x: f32[N,16,4,4]) -> (y) { s = Shape(x)
+    t = ConstantOfShape(s) {value=const f32[1] {1}}  w = const f32[16,16,4,4] ~3
+    z = Conv(t, w)  y = Add(x, z) })",
+                              OpenOps());
+  const auto program = MakeCpuBackend()->Compile(g, {.threads = 1});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  const auto context = *(*program)->NewContext();
+  for (const int64_t batch : {2, 3}) {
+    const Tensor x = FilledWith(DType::kF32, {batch, 16, 4, 4}, 7);
+    const Tensor got = MadeOf(*context, x), want = (*Evaluate(g, {{x}}))[0].tensor();
+    ASSERT_EQ(got.dims(), want.dims());
+    for (int64_t i = 0; i < got.num_elements(); ++i) ASSERT_NEAR(got.At(i), want.At(i), 1e-3);
+  }
+}
+
 TEST(OpenWeightsReference, UnpacksNibblesInBands) {
   constexpr int64_t kWide = 4096;
   const Graph g = OpenNetBuilder({OpenKind::kNibbles, kWide, 1}, Dim(2)).Take();

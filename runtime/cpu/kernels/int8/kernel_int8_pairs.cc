@@ -182,9 +182,8 @@ class PairKernel final : public Kernel {
     const auto window =
         ReadWindow(node_.def(), node_.attrs(), rank, Dims(static_cast<size_t>(rank), -1));
     INFER_CHECK(window.ok());  // inference has read it
-    for (int i = 0; i < rank; ++i)
-      product_.dilations[static_cast<size_t>(3 - rank + i)] =
-          window->axes[static_cast<size_t>(i)].dilation;
+    const auto axes = static_cast<size_t>(rank);
+    for (size_t i = 0; i < axes; ++i) product_.dilations[3 - axes + i] = window->axes[i].dilation;
   }
 
   const Node& node_;
