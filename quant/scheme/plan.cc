@@ -15,6 +15,13 @@ int QuantPlan::FindValue(const Value* v) const {
   return it == index_.end() ? -1 : it->second;
 }
 
+std::unordered_map<const Node*, size_t> QuantPlan::ReportRows() const {
+  std::unordered_map<const Node*, size_t> rows;
+  for (const PlannedNode& p : nodes)
+    if (IsLayer(*p.node)) rows.emplace(p.node, rows.size());
+  return rows;
+}
+
 /// Fills a plan step by step; each step reads what the ones before it found.
 class QuantPlanner {
  public:

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "quant/algorithm/weight_grid.h"
@@ -69,6 +70,8 @@ struct QuantPlan {
   /// Indices into `values` of those that calibration must observe; the others follow.
   std::vector<size_t> observed;
   int FindValue(const Value* v) const;  ///< index into values, or -1
+  /// Rows of QuantizeReport::layers by node: a report has layers alone, not arithmetic on extents.
+  std::unordered_map<const Node*, size_t> ReportRows() const;
 
  private:
   friend class QuantPlanner;

@@ -1,7 +1,5 @@
 #include "quant/scheme/stored.h"
 
-#include <unordered_map>
-
 #include "quant/weight_only/weight_only.h"
 
 namespace infer {
@@ -49,19 +47,16 @@ Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>&
                    QuantizeReport& report) {
   // A value that was rounded has given its name away: nodes are known by place.
   std::vector<const Node*> nodes;
-  std::unordered_map<const Node*, size_t> row;
-  for (size_t i = 0; i < plan.nodes.size(); ++i) {
-    const PlannedNode& p = plan.nodes[i];
-    row[p.node] = i;
+  for (const PlannedNode& p : plan.nodes)
     if (!p.integer && IsProduct(*p.node) && FirstResult(*p.node) && names.count(p.first_result))
       nodes.push_back(p.node);
-  }
   if (nodes.empty()) return {};
   WeightOnlyOptions options;
   options.scheme = SchemeFor(nodes);
   options.prepare = false;
   std::vector<size_t> rows;
   {
+    const auto row = plan.ReportRows();
     INFER_ASSIGN(const WeightPlan weights, PlanWeights(g, g, options.scheme));
     for (const WeightReader& r : weights.readers) rows.push_back(row.at(r.node));
   }

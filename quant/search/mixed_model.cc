@@ -10,7 +10,6 @@
 #include "quant/algorithm/data_rounder.h"
 #include "quant/convert/cast_and_mul.h"
 #include "quant/convert/layers.h"
-#include "quant/scheme/op_rules.h"
 #include "quant/search/weights.h"
 #include "quant/weight_only/plan.h"
 #include "quant/weight_only/round.h"
@@ -273,9 +272,7 @@ Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
       scheme.exclude.push_back({NodePattern::Kind::kValue, layers_[i].key});
   }
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(g, original_, scheme));
-  std::map<const Node*, size_t> row;  // of the report, which has layers alone
-  for (const PlannedNode& p : plan.nodes)
-    if (const size_t next = row.size(); IsLayer(*p.node)) row[p.node] = next;
+  const auto row = plan.ReportRows();
   out.report.calibration_samples = samples_;
   out.report.weight_bytes_before = bytes_before_;
   INFER_TRY(InsertQdq(g, plan, table_, scheme, out.report));

@@ -228,6 +228,28 @@ TEST(QuantizeStatic, LayersThatOnlyStoreIntegersCount) {
   ExpectCounted(report);
 }
 
+/// Arithmetic on extents is no layer and has no row of the report.
+TEST(QuantizeStatic, LayersThatOnlyStoreIntegersStandBehindArithmetic) {
+  Graph g = MustParse(R"(graph g(x: f32[5,2,6]) -> (h) {
+  v = const f32[6,32] ~1
+  w = const f32[1,64,32] ~2
+  r = const f32[1,64,16] ~3
+  s = Shape(x)
+  o = const i64[1] {1}
+  t = Mul(s, o)
+  z = Reshape(x, t)
+  a = MatMul(z, v)
+  _, h = LSTM(a, w, r) {hidden_size=16}
+})");
+  QuantizeOptions options = Plain();
+  options.prepare = false;
+  options.scheme.store = {"h"};
+  const QuantizeReport report = MustQuantize(g, NormalSamples(g, 8, 1), options);
+  for (const QuantizedLayer& l : report.layers)
+    EXPECT_EQ(l.precision == "int8-weights", l.op == "LSTM") << l.name;
+  ExpectCounted(report);
+}
+
 /// Of everything that a file repeats: names of nodes and of what they read and give.
 size_t NameBytes(const Graph& g) {
   size_t bytes = 0;
