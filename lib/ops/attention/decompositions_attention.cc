@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "lib/ops/decomposition_text.h"
 #include "lib/ops/decompositions.h"
@@ -150,6 +151,35 @@ class AttentionText {
     body_.Line("positions = Range(zero, total, one)");
   }
 
+  /// [count, 1]: first, first + 1 and so on.
+  void Column(std::string_view name, int64_t count, int64_t first) {
+    std::vector<int64_t> numbers(static_cast<size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), first);
+    body_.Line(Cat(name, " = const i64[", count, ",1] {", Join(numbers, ", "), "}"));
+  }
+  /// The windows (-1: none) between extents that are known, by constants that all layers share.
+  bool AllowByKnownPosition(int64_t right, int64_t left) {
+    constexpr int64_t kMost = 4096;
+    const Dim &queries = call_.shape(0)[-2], &keys = call_.shape(1)[-2];
+    if (call_.has_input(4) || call_.has_input(6) || !queries.is_static() || !keys.is_static() ||
+        std::max(queries.value(), keys.value()) > kMost)
+      return false;
+    std::vector<int64_t> positions(static_cast<size_t>(keys.value()));
+    std::iota(positions.begin(), positions.end(), 0);
+    body_.Ints("positions", positions);
+    if (right >= 0) {
+      Column("end", queries.value(), right + 1);
+      body_.Line("is_before_end = Less(positions, end)");
+      Allow("is_before_end");
+    }
+    if (left >= 0) {
+      Column("begin", queries.value(), -left - 1);
+      body_.Line("is_after_begin = Less(begin, positions)");
+      Allow("is_after_begin");
+    }
+    return true;
+  }
+
   /// is_causal, the windows and nonpad_kv_seqlen.
   void AllowByPosition() {
     const bool valid = call_.has_input(6), causal = call_.Int("is_causal") != 0;
@@ -159,6 +189,7 @@ class AttentionText {
     if (!valid && !causal && left < 0 && right < 0) return;
     // Else every query sees at least the first key.
     may_be_empty_ |= valid || left >= 0;
+    if (AllowByKnownPosition(causal ? 0 : right, left)) return;
     for (const auto& [name, value] :
          {std::pair("zero", 0), std::pair("one", 1), std::pair("two", 2)})
       body_.Int(name, value);
