@@ -30,7 +30,7 @@ void WeightSource::StandIn(const Form& form, UnpackFn unpack) {
 Result<WeightSource::Form> WeightSource::Plain() {
   const std::lock_guard lock(mutex_);
   INFER_ASSIGN(const Tensor elements, ElementsLocked());
-  const std::shared_ptr<Buffer> buffer = elements.buffer();
+  const std::shared_ptr<Buffer>& buffer = elements.buffer();
   // The unpacker must not own what it unpacks: stand_in_ does.
   StandIn(buffer,
           [dtype = dtype_, dims = dims_, weak = std::weak_ptr<Buffer>(buffer)](
@@ -59,7 +59,7 @@ Result<WeightSource::Form> WeightSource::Get(const std::string& key, PackFn pack
   return form;
 }
 
-void WeightSource::HeldBy(Form form, UnpackFn unpack) {
+void WeightSource::HeldBy(const Form& form, UnpackFn unpack) {
   const std::lock_guard lock(mutex_);
   StandIn(form, std::move(unpack));
 }

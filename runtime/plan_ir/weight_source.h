@@ -41,7 +41,7 @@ class WeightSource {
   /// The form `key`, where one is kept; nullptr else. It counts as asked for.
   Form Find(const std::string& key);
   /// `form`, which another source keeps and was made of this one's elements too, can give them.
-  void HeldBy(Form form, UnpackFn unpack);
+  void HeldBy(const Form& form, UnpackFn unpack);
 
   /// From now on the elements may go where a form can give them.
   void LetElementsGo();

@@ -208,6 +208,7 @@ class FuseCommand : public Command {
     INFER_ASSIGN(const auto first, found->samples.get(0));
     if (ShapesOf(first) != ShapesOf(captured)) INFER_TRY(Capture(golden, first).status());
     extents = found->extents;
+    run_extents_ = found->extents;
     return std::move(found->samples);
   }
 
@@ -317,9 +318,23 @@ class FuseCommand : public Command {
     return FindNearMisses(fused, rules, records, static_cast<size_t>(near_misses_));
   }
 
-  /// What rewriting is worth by prediction, on a copy with extents that fit.
+  /// A copy with extents that fit. A run knows more of them than inference does: that the length of
+  /// a mask is that of the cache and the new tokens together.
+  Graph WithExtentsThatFit(const Graph& golden) const {
+    if (!run_extents_.empty())
+      if (auto known = WithExtents(golden, run_extents_); known.ok()) return *std::move(known);
+    Graph found = WithFoundExtents(golden);
+    Graph tried = found.Clone();
+    return Optimize(tried, {.level = kSimplifyLevel}).ok() ? std::move(found) : golden.Clone();
+  }
+
+  /// What rewriting is worth by prediction.
   Result<Json> Analyze(Context& context, const Graph& golden, OptimizeOptions options) const {
-    Graph g = WithFoundExtents(golden);
+    Graph g = WithExtentsThatFit(golden);
+    if (HasOpenDims(g))
+      context.Warn(
+          "extents that fit are not known without a run: nodes that have them count for "
+          "nothing in the prediction; --set NAME=N says them");
     SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
     const Roofline& roofline = MeasuredRoofline(LaneBudget());
     const int64_t program_bytes = StatisticsOf(g).constant_bytes;
@@ -404,7 +419,8 @@ class FuseCommand : public Command {
   std::vector<std::string> rule_files_;
   std::string path_, graph_, rewrites_ = kLevelNames.back();
   OptimizeOptions options_;
-  ValueNames boundaries_;  // that matches begin and end at
+  OpenExtents run_extents_;  ///< with which the golden model ran on random inputs
+  ValueNames boundaries_;    // that matches begin and end at
   ExportFlags export_;
   ModelOptions model_;
   DeviceOptions device_;
