@@ -45,26 +45,29 @@ Result<std::string> DecomposeActivation(const OpCall& call) {
     body.Line("y = Mul(e, alpha)");
   } else {
     INFER_CHECK(op == "Gelu");
-    const bool tanh = call.Str("approximate") == "tanh";
+    // As exporters write them: readers without the operator fuse these spellings and no others.
     body.Scalar("half", t, 0.5);
     body.Scalar("one", t, 1);
-    if (tanh) {
-      // k (x + c x^3), with a node less than as the standard has it and no Pow.
-      const double k = std::sqrt(2 / std::numbers::pi);
-      body.Scalar("k", t, k);
-      body.Scalar("kc", t, k * 0.044715);
-      body.Line("xx = Mul(x0, x0)");
-      body.Line("curve = Mul(xx, kc)");
-      body.Line("slope = Add(curve, k)");
-      body.Line("a = Mul(x0, slope)");
+    if (call.Str("approximate") == "tanh") {
+      body.Scalar("three", t, 3);
+      body.Scalar("c", t, 0.044715);
+      body.Scalar("k", t, std::sqrt(2 / std::numbers::pi));
+      body.Line("cube = Pow(x0, three)");
+      body.Line("curve = Mul(cube, c)");
+      body.Line("sum = Add(x0, curve)");
+      body.Line("a = Mul(sum, k)");
+      body.Line("f = Tanh(a)");
+      body.Line("g = Add(f, one)");
+      body.Line("h = Mul(x0, half)");
+      body.Line("y = Mul(h, g)");
     } else {
-      body.Scalar("k", t, std::numbers::sqrt2 / 2);
-      body.Line("a = Mul(x0, k)");
+      body.Scalar("k", t, std::numbers::sqrt2);
+      body.Line("a = Div(x0, k)");
+      body.Line("f = Erf(a)");
+      body.Line("g = Add(f, one)");
+      body.Line("h = Mul(x0, g)");
+      body.Line("y = Mul(h, half)");
     }
-    body.Line(tanh ? "f = Tanh(a)" : "f = Erf(a)");
-    body.Line("g = Add(f, one)");
-    body.Line("h = Mul(x0, half)");
-    body.Line("y = Mul(h, g)");
   }
   return body.Graph("y");
 }
@@ -130,7 +133,8 @@ Result<std::string> DecomposeRowNorm(const OpCall& call) {
     body.Line(Cat("d = Sub(", in, ", mean)"));
     in = "d";
   }
-  body.Line(Cat("square = Mul(", in, ", ", in, ")"));
+  body.Scalar("two", t, 2);
+  body.Line(Cat("square = Pow(", in, ", two)"));  // readers know it so
   body.Line("variance = ReduceMean(square, axes)");
   body.Line("above = Add(variance, epsilon)");
   body.Line("deviation = Sqrt(above)");
@@ -151,28 +155,27 @@ Result<std::string> DecomposeRowNorm(const OpCall& call) {
 
 Result<std::string> DecomposeGroupNorm(const OpCall& call) {
   INFER_ASSIGN(const DType x, KnownType(call, 0));
+  constexpr int64_t kMostGroups = 1 << 16;
+  const int64_t groups = call.Int("num_groups");
+  if (groups < 1 || groups > kMostGroups) return Unsupported(Cat(groups, " groups"));
   INFER_ASSIGN(const DType t, StashType(call, x));
   INFER_ASSIGN(const int rank, KnownRank(call, 0));
   BodyText body(call);
   std::vector<int64_t> per_channel(static_cast<size_t>(std::max(rank - 1, 1)), 1);
   per_channel[0] = -1;
-  body.Ints("groups", {0, call.Int("num_groups"), -1});
-  body.Ints("last", {2});
+  body.Ints("groups", {0, groups, -1});
   body.Ints("channels", per_channel);
-  body.Scalar("epsilon", t, static_cast<double>(call.Float("epsilon")));
+  for (const auto& [name, value] : {std::pair("ones", 1), std::pair("zeros", 0)})
+    body.Line(Cat(name, " = const ", Name(t), "[", groups, "] {",
+                  Join(std::vector<int>(static_cast<size_t>(groups), value), ", "), "}"));
   std::string in = "x0";
   if (t != x) {
     body.Cast("wide", in, t);
     in = "wide";
   }
   body.Line(Cat("g = Reshape(", in, ", groups)"));
-  body.Line("mean = ReduceMean(g, last)");
-  body.Line("d = Sub(g, mean)");
-  body.Line("square = Mul(d, d)");
-  body.Line("variance = ReduceMean(square, last)");
-  body.Line("above = Add(variance, epsilon)");
-  body.Line("deviation = Sqrt(above)");
-  body.Line("n = Div(d, deviation)");
+  body.Line(Cat("n = InstanceNormalization(g, ones, zeros) {epsilon=",
+                FormatDouble(static_cast<double>(call.Float("epsilon"))), "}"));
   std::string normalized = "n";
   if (t != x) {
     body.Cast("narrow", normalized, x);
