@@ -15,6 +15,7 @@ namespace {
 constexpr std::array<int64_t, 6> kUniform = {4, 16, 64, 512, 2, 1};
 /// With the leading dimensions: many runs of a large model cost much, so large ones come last.
 constexpr std::array<int64_t, 6> kWithLeading = {2, 1, 4, 16, 64, 512};
+constexpr int64_t kLargeUniform = 64;
 /// For dimensions that depend on each other, as total = past + new: every combination.
 constexpr std::array<int64_t, 4> kCombined = {2, 4, 3, 1};
 constexpr size_t kMaxCombined = 3;
@@ -94,11 +95,17 @@ class CandidateList {
     AddImages(open, solution, search_.first_batch == 1 ? kMeasuredImage : kCheckedImage);
     auto with_leading = kWithLeading;
     if (OneSample(open, solution)) std::swap(with_leading[0], with_leading[1]);
-    if (!open.others.empty() || open.leading.empty())
-      for (const int64_t n : kUniform) Add(Extents(open, 1, n), solution);
-    if (!open.leading.empty())
-      for (const int64_t n : with_leading) Add(Extents(open, n, n), solution);
-    AddCombined(open, solution);
+    const auto add_uniform = [&](const std::function<bool(int64_t)>& wanted) {
+      if (!open.others.empty() || open.leading.empty())
+        for (const int64_t n : kUniform)
+          if (wanted(n)) Add(Extents(open, 1, n), solution);
+      if (!open.leading.empty())
+        for (const int64_t n : with_leading)
+          if (wanted(n)) Add(Extents(open, n, n), solution);
+    };
+    add_uniform([](int64_t n) { return n < kLargeUniform; });
+    AddCombined(open, solution);  // before runs that cost much
+    add_uniform([](int64_t n) { return n >= kLargeUniform; });
     for (const int64_t side : kTableImages) AddImages(open, solution, side);
   }
 
@@ -159,7 +166,7 @@ class CandidateList {
     if (names.size() > kMaxCombined) {
       // One that differs: what depends on the others through values that inference does not see.
       for (size_t i = 0; i < std::min(names.size(), kMaxSingled); ++i)
-        for (const auto& [all, one] : {std::pair<int64_t, int64_t>(1, 2), {2, 4}, {4, 8}}) {
+        for (const auto& [all, one] : {std::pair<int64_t, int64_t>(2, 4), {1, 2}, {4, 8}}) {
           OpenExtents e = Extents(open, 1, all);
           e[names[i]] = one;
           Add(std::move(e), solution);
@@ -168,15 +175,18 @@ class CandidateList {
     }
     size_t count = 1;
     for (size_t i = 0; i < names.size(); ++i) count *= kCombined.size();
-    for (size_t k = 0; k < count; ++k) {
-      OpenExtents e = Extents(open, 1, 1);
-      size_t rest = k;
-      for (const std::string& name : names) {
-        e[name] = kCombined[rest % kCombined.size()];
-        rest /= kCombined.size();
+    for (const bool has_one : {false, true})  // one query hides what a causal mask does wrong
+      for (size_t k = 0; k < count; ++k) {
+        OpenExtents e = Extents(open, 1, 1);
+        size_t rest = k;
+        bool is_one = false;
+        for (const std::string& name : names) {
+          e[name] = kCombined[rest % kCombined.size()];
+          is_one |= e[name] == 1;
+          rest /= kCombined.size();
+        }
+        if (is_one == has_one) Add(std::move(e), solution);
       }
-      Add(std::move(e), solution);
-    }
     for (const int64_t n : kLong)
       for (const std::string& name : names) {
         OpenExtents e = Extents(open, 1, 1);

@@ -333,6 +333,24 @@ TEST(Extents, OfAnImageWithATableOfPositions) {
   }
 }
 
+/// A mask that has to be as long as cache and new tokens together, which only runs tell: small
+/// extents are combined before any large one is run, those with several queries first.
+TEST(Extents, ThatOnlyRunsTellAreCombinedBeforeLargeOnes) {
+  const Graph g = Parsed(R"(graph g(ids: f32[b,seq], mask: f32[b,total], k: f32[b,2,past,8])
+    -> (x, y, z) { x = Neg(ids)  y = Neg(mask)  z = Neg(k) })");
+  ExtentSearch search{.first_batch = 2};
+  int64_t largest = 0;
+  search.run = [&](const OpenExtents& e) -> Result<bool> {
+    largest = std::max(largest, e.at("total"));
+    if (e.at("total") != e.at("past") + e.at("seq")) return InvalidArgument("out of range");
+    return false;
+  };
+  const auto found = FindExtents(g, search);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(ToString(*found), "b = 1, past = 2, seq = 2, total = 4");
+  EXPECT_LE(largest, 16);
+}
+
 /// Choices that are too large end nothing: smaller ones may fit.
 TEST(Extents, ThatAreTooLargeGiveWayToSmallerOnes) {
   const Graph g = Parsed(R"(graph g(x: f32[b,n]) -> (y) { y = Neg(x) })");
