@@ -18,18 +18,24 @@ Tensor ScaledOutputs(const Tensor& w, const WeightLayout& layout, const std::vec
   return out;
 }
 
+/// A product of more axes has no room for a bias.
+bool HasOutputChannels(const Node& n) {
+  return TakesBias(n) || (RankOf(*n.input(0)) == 2 && RankOf(*n.input(1)) == 2);
+}
+
 }  // namespace
 
 LinearPattern::LinearPattern()
     : weight(Constant().Where("of a float type",
                               [](const Value& v) { return IsFloat(v.constant()->dtype()); })),
       bias(Constant().OrOmitted()),
-      node(Op("Conv|ConvTranspose|Gemm|MatMul", x, weight, bias)) {}
+      node(Op("Conv|ConvTranspose|Gemm|MatMul", x, weight, bias)
+               .Where("a convolution, or a product of two matrices",
+                      [](const Value& v) { return HasOutputChannels(*v.producer()); })) {}
 
 Result<int64_t> OutputChannels(const Node& n) {
   const Tensor& w = *n.input(1)->constant();
-  if (!TakesBias(n) && (RankOf(*n.input(0)) != 2 || w.rank() != 2))
-    return InvalidModel("needs a product of two matrices");
+  if (!HasOutputChannels(n)) return InvalidModel("needs a product of two matrices");
   return WeightLayoutOf(n)->OutputChannels(w.dims());
 }
 

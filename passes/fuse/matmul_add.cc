@@ -16,6 +16,7 @@ Rule FuseMatMulAdd() {
       .name = "fuse-matmul-add",
       .doc = "A*B + C => Gemm(A, B, C), for matrices (also where Gemm adds nothing yet)",
       .match = Op("Add", product, bias),
+      .quiet = true,
       .build = [=](const Match& m, PatchBuilder& make) -> Result<Value*> {
         if (RankOf(*m[a]) != 2 || RankOf(*m[b]) != 2)
           return InvalidModel("needs a product of two matrices");
