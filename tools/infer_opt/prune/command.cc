@@ -22,6 +22,8 @@ namespace {
 
 /// A quarter of the outputs' energy is error.
 constexpr double kUsefulDecibels = 6;
+/// In one row of five another class, or token, comes first.
+constexpr double kUsefulAgreement = 0.8;
 
 /// Of JsonNumber: text is NaN or an infinity.
 double NumberOf(const Json& j) {
@@ -174,12 +176,14 @@ class PruneCommand : public Command {
       for (const Json& o : report["accuracy"]["outputs"]) {
         if (!o.contains("sqnr_db")) continue;
         const double decibels = NumberOf(o["sqnr_db"]);
-        if (decibels >= kUsefulDecibels) continue;
-        context.Warn(
-            Cat("output ", o.value("name", ""), " has little to do with the dense model's (SQNR ",
-                Rounded(decibels, 2),
-                " dB): ask for less, train what is left (--fine-tune-steps), or set a gate "
-                "(--max-drop, --min-sqnr)"));
+        const double same = o.contains("rows") ? o["rows"].value("top1_agreement", 1.0) : 1;
+        const bool other = same < kUsefulAgreement && !gates_.any();
+        if (decibels >= kUsefulDecibels && !other) continue;
+        context.Warn(Cat("output ", o.value("name", ""), " is far from the dense model's (SQNR ",
+                         Rounded(decibels, 2), " dB",
+                         other ? Cat(", top-1 the same in ", Fixed(100 * same, 1), " %") : "",
+                         "): ask for less, train what is left (--fine-tune-steps), or set a gate "
+                         "(--max-drop, --min-sqnr)"));
         break;
       }
     const auto wanted =
