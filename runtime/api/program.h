@@ -106,8 +106,8 @@ struct CompileOptions {
   int threads = 0;  ///< lanes a run asks for; 0: the process budget
   /// For lanes, while weights are packed.
   Priority priority = Priority::kNormal;
-  /// Weights in no form that is larger than they are, such as Winograd's and Strassen's. Slower,
-  /// and with other rounding.
+  /// Weights in no form that is larger than they are, such as Winograd's and sums that Strassen's
+  /// products keep. Slower, and with other rounding.
   bool low_memory = false;
   bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel
   /// Candidates of a step are timed on its real shapes, and the fastest is taken; else the first

@@ -123,9 +123,10 @@ TEST(Product, Epilogues) {
 /// Strassen's bound against the exact value, relative to the largest.
 constexpr double kStrassen = 2e-5;
 
-/// Extents from which quarters are multiplied, that fill or miss halves, panels and runs.
+/// Extents from which quarters are multiplied, that fill or miss halves, panels and runs; up to 159
+/// rows sums of weights are made while multiplying, from 160 on they may be kept.
 TEST(Product, Quarters) {
-  for (int64_t rows : {96, 97, 131, 230, 451})
+  for (int64_t rows : {96, 97, 131, 159, 160, 230, 451})
     for (auto [depth, columns] : {std::array<int64_t, 2>{256, 256}, {257, 321}, {770, 300}})
       CheckGraph(Cat("graph g(x: f32[", rows, ",", depth, "]) -> (y) { w = const f32[", depth, ",",
                      columns, "] ~1 y = MatMul(x, w) }"),
@@ -152,7 +153,7 @@ TEST(Product, QuartersWithWhatFollows) {
 }
 
 TEST(Product, SameBitsForAnyNumberOfThreads) {
-  for (int64_t rows : {16, 90, 300})
+  for (int64_t rows : {16, 90, 130, 300})
     CheckSameBits(Cat("graph g(x: f32[", rows,
                       ",1000]) -> (y) { w = const f32[1000,300] ~1 y = MatMul(x, w) }"));
   for (const auto& [batch, rows, depth, columns] :

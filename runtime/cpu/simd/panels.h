@@ -36,12 +36,17 @@ struct WideCall {
   int64_t a_stride = 0;
   const float* b = nullptr;
   int64_t blocks = 0;
+  /// Where set, the product reads b + with, or b - with, instead of b, and leaves that sum, of the
+  /// same extents, at `made` for the rows that follow. Nothing is fetched ahead then.
+  const float* with = nullptr;
+  bool minus = false;
+  float* made = nullptr;
   int64_t d_stride = 0;  ///< floats from one row of a target to the next
   WideTarget to[2];
   int targets = 1;
   /// What the next products read: so many lines of 64 bytes per block of k go to L2 meanwhile.
   const void* ahead = nullptr;
-  int ahead_lines = 0;  ///< 0, 4 or `lanes`
+  int ahead_lines = 0;  ///< 0, 4, 8 or `lanes`
 };
 
 /// The seven sums of quarters of a that Strassen's products read, of one run of rows: sum i is

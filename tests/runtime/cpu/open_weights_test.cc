@@ -3,6 +3,8 @@
 /// these shapes alone.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <cstring>
 
 #include "lib/ir/editor.h"
@@ -287,6 +289,66 @@ TEST(LowMemory, LeavesOutLargerForms) {
       EXPECT_GT(context->memory().weight_bytes, weights * 3 / 2);
     }
   }
+}
+
+/// A product by weights [`depth`, `columns`], as the backend plans it for `rows` rows.
+struct QuarterRun {
+  std::string kernel;
+  int64_t weight_bytes = 0;
+  Tensor y;
+};
+
+QuarterRun RunQuarters(bool open, int64_t rows, int64_t depth, int64_t columns,
+                       const CompileOptions& options) {
+  const auto g =
+      ParseGraph(Cat("graph g(x: f32[", open ? std::string("N") : Cat(rows), ",", depth,
+                     "]) -> (y) { w = const f32[", depth, ",", columns, "] ~1 y = MatMul(x, w) }"),
+                 OpenOps());
+  INFER_CHECK(g.ok());
+  const auto program = MakeCpuBackend()->Compile(*g, options);
+  INFER_CHECK(program.ok());
+  const auto context = *(*program)->NewContext();
+  INFER_CHECK(context->BindInput(0, FilledWith(DType::kF32, {rows, depth}, 5)).ok());
+  INFER_CHECK(context->Run().ok());
+  return {std::string(context->step_kernels()[0]), context->memory().weight_bytes,
+          context->output(0).tensor()};
+}
+
+/// Sums of weights are kept from 160 rows of fixed extents on; else Strassen's products read the
+/// panels that smaller products read, too.
+TEST(Strassen, KeepsSumsForManyRowsOfFixedExtents) {
+  if (RunQuarters(false, 160, 512, 512, {.threads = 1}).kernel.find("strassen") ==
+      std::string::npos)
+    GTEST_SKIP() << "no kernel for this instruction set";
+  const int64_t plain = 4 * 512 * 512;
+  for (const bool open : {false, true})
+    for (const bool low : {false, true})
+      for (int64_t rows : {128, 159, 160, 300}) {
+        const QuarterRun run = RunQuarters(open, rows, 512, 512, {.threads = 1, .low_memory = low});
+        const bool kept = rows >= 160 && !open && !low;
+        const std::string name = kept ? "own:strassen-kept:" : "own:strassen:";
+        EXPECT_EQ(run.kernel.compare(0, name.size(), name), 0) << run.kernel << " rows " << rows;
+        EXPECT_EQ(run.weight_bytes, kept ? plain * 7 / 4 : plain) << "rows " << rows;
+      }
+}
+
+/// Sums that are made, of quarters that end before their halves and panels do, in one block of rows
+/// and in several.
+TEST(Strassen, MadeSumsAtAllEnds) {
+  for (int64_t rows : {130, 300})
+    for (auto [depth, columns] :
+         {std::array<int64_t, 2>{256, 256}, {257, 321}, {770, 300}, {1601, 264}, {300, 330}}) {
+      const QuarterRun run =
+          RunQuarters(true, rows, depth, columns, {.threads = 1, .low_memory = true});
+      const QuarterRun want = RunQuarters(true, rows, depth, columns, {.level = 0, .threads = 1});
+      const auto got = run.y.data<float>(), exact = want.y.data<float>();
+      ASSERT_EQ(got.size(), exact.size());
+      float largest = 0;
+      for (const float f : exact) largest = std::max(largest, std::abs(f));
+      for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(got[i], exact[i], 2e-5f * largest)
+            << rows << "x" << depth << "x" << columns << " at " << i;
+    }
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST_P(PanelsOf, WideProductsOfEveryNumberOfRows) {
   Random random(3);
   for (int rows = 1; rows <= p->wide_rows; ++rows)
     for (int64_t blocks : {0, 1, 5})
-      for (int ahead : {0, 4, p->lanes})
+      for (int ahead : {0, 4, 8, p->lanes})
         for (bool add : {false, true}) {
           const int64_t stride = (rows + 3) * lanes, depth = blocks * lanes, pitch = width + 3;
           Floats a(std::max<int64_t>(1, blocks) * stride, random), b((depth + 1) * width, random);
@@ -126,6 +126,44 @@ TEST_P(PanelsOf, WideProductsGoToTwoTargets) {
       EXPECT_NEAR(minus.data()[i], static_cast<double>(before[static_cast<size_t>(i)]) - sum, 1e-5);
     }
   }
+}
+
+/// A product by a sum of two panels has the bits of one by the panel that it leaves behind.
+TEST_P(PanelsOf, WideProductsBySumsOfPanels) {
+  const Panels* p = GetParam();
+  const int64_t lanes = p->lanes, width = 2 * lanes, blocks = 3, size = blocks * lanes * width;
+  Random random(7);
+  for (int rows = 1; rows <= p->wide_rows; ++rows)
+    for (int ahead : {0, 4})
+      for (bool minus : {false, true}) {
+        Floats a(blocks * rows * lanes, random), b(size, random), with(size, random);
+        Floats made(size + width, random), d(rows * width, random), again(rows * width, random);
+        const std::vector<float> before(made.data(), made.data() + made.size());
+        WideCall call{.a = a.data(),
+                      .a_stride = rows * lanes,
+                      .b = b.data(),
+                      .blocks = blocks,
+                      .with = with.data(),
+                      .minus = minus,
+                      .made = made.data(),
+                      .d_stride = width};
+        call.ahead = b.data();
+        call.ahead_lines = ahead;
+        call.to[0].d = d.data();
+        p->multiply_wide(rows, call);
+        for (int64_t i = 0; i < made.size(); ++i) {
+          const float sum = i >= size ? before[static_cast<size_t>(i)]
+                            : minus   ? b.data()[i] - with.data()[i]
+                                      : b.data()[i] + with.data()[i];
+          ASSERT_EQ(made.data()[i], sum) << "rows " << rows << " at " << i;
+        }
+        call.b = made.data();
+        call.with = nullptr;
+        call.to[0].d = again.data();
+        p->multiply_wide(rows, call);
+        for (int64_t i = 0; i < d.size(); ++i)
+          ASSERT_EQ(d.data()[i], again.data()[i]) << "rows " << rows << " at " << i;
+      }
 }
 
 TEST_P(PanelsOf, SumsOfQuarters) {

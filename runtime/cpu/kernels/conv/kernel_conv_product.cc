@@ -64,7 +64,8 @@ class ConvProductKernel final : public Kernel {
         b_(call.operand(node_.input(2))),
         weights_(call.source(node_.input(1))),
         appended_(*Appended::Of(call, *DecodeEpilogue(call, false, true))),
-        strassen_(call.options.level >= 2 && !call.options.low_memory),
+        strassen_(call.options.level >= 2),
+        low_memory_(call.options.low_memory),
         threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {
     if (b_ >= 0) bias_ = *call.constant(node_.input(2));
   }
@@ -83,7 +84,8 @@ class ConvProductKernel final : public Kernel {
     const int64_t points = windows.points(), depth = windows.depth(), outputs = out[0].dims[1];
     const PanelGemm eight{simd::ThePanels(), appended_, points, depth, outputs};
     if (gate_) return Bind(in, windows, eight);
-    const StrassenGemm seven{simd::ThePanels(), appended_, points, depth, outputs, threads_};
+    const bool kept = MayKeepSums(x, points, low_memory_);
+    const StrassenGemm seven{simd::ThePanels(), appended_, points, depth, outputs, threads_, kept};
     // Gathering windows of many points costs what seven products gain.
     if (strassen_ && window == Dims{1, 1} && seven.Pays()) return Bind(in, windows, seven);
     const bool far =
@@ -99,7 +101,7 @@ class ConvProductKernel final : public Kernel {
                         const Gemm& gemm) const {
     INFER_ASSIGN(const auto weights, Packed(gemm));
     Prepared p;
-    p.name = Cat(Gemm::kName, gemm.panels->isa);
+    p.name = gemm.name();
     p.unused.assign(in.size(), false);
     p.unused[static_cast<size_t>(w_)] = true;
     if (b_ >= 0) p.unused[static_cast<size_t>(b_)] = true;
@@ -142,19 +144,21 @@ class ConvProductKernel final : public Kernel {
     return p;
   }
 
+  /// Panels are one form, whoever multiplies by them.
   template <typename Gemm>
   Result<WeightSource::Form> Packed(const Gemm& gemm) const {
     const auto pack = [&](const Tensor& from) -> Result<WeightSource::Form> {
       return gemm.Pack(ChannelsInnermost(from).data<float>().data(), 1, gemm.depth);
     };
-    WeightSource::UnpackFn unpack;
-    if constexpr (std::is_same_v<Gemm, PanelGemm>)
-      unpack = [gemm, dims = weights_->dims()](const Buffer& form) {
-        std::vector<float> innermost(static_cast<size_t>(NumElements(dims)));
-        gemm.Unpack(As<float>(form.data()), 1, gemm.depth, innermost.data());
-        return Result<Tensor>(ChannelsOutermost(innermost.data(), dims));
-      };
-    return weights_->Get(Cat("conv:", Gemm::kName), pack, std::move(unpack));
+    if constexpr (std::is_same_v<Gemm, StrassenGemm>)
+      if (gemm.kept) return weights_->Get("conv:strassen", pack);
+    const auto unpack = [plain = PanelGemm{gemm.panels, {}, gemm.rows, gemm.depth, gemm.columns},
+                         dims = weights_->dims()](const Buffer& form) {
+      std::vector<float> innermost(static_cast<size_t>(NumElements(dims)));
+      plain.Unpack(As<float>(form.data()), 1, plain.depth, innermost.data());
+      return Result<Tensor>(ChannelsOutermost(innermost.data(), dims));
+    };
+    return weights_->Get("conv:panels", pack, unpack);
   }
 
   const Node& node_;
@@ -163,7 +167,7 @@ class ConvProductKernel final : public Kernel {
   std::shared_ptr<WeightSource> weights_;
   Tensor bias_;
   Appended appended_;
-  bool strassen_;
+  bool strassen_, low_memory_;
   int threads_;
 };
 

@@ -171,7 +171,6 @@ std::string RefusePanels(const StepCall& call) {
 
 std::string RefuseStrassen(const StepCall& call) {
   if (call.options.level < 2) return "it changes rounding (level 2)";
-  if (call.options.low_memory) return "its weights are larger (low memory)";
   return RefusePanels(call);
 }
 
@@ -182,7 +181,8 @@ class OwnGemmKernel final : public Kernel {
   explicit OwnGemmKernel(const StepCall& call)
       : p_(call),
         appended_(*Appended::Of(call, p_.epilogue)),
-        threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {
+        threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()),
+        low_memory_(call.options.low_memory) {
     p_.TakeWeights(call);
   }
 
@@ -198,17 +198,19 @@ class OwnGemmKernel final : public Kernel {
     const int64_t k = p_.trans_b ? 1 : 0;
     Gemm gemm{simd::ThePanels(), appended_, NumElements(a) / a.back(), a.back(),
               w[static_cast<size_t>(1 - k)]};
-    if constexpr (std::is_same_v<Gemm, StrassenGemm>) gemm.lanes = threads_;
+    if constexpr (std::is_same_v<Gemm, StrassenGemm>) {
+      gemm.lanes = threads_;
+      gemm.kept = MayKeepSums(in[static_cast<size_t>(p_.a)], gemm.rows, low_memory_);
+    }
     if (!gemm.Pays()) return Unsupported("the product is too small");
     if (p_.bias >= 0) {
       const Dims& bias = in[static_cast<size_t>(p_.bias)].dims;
       if (NumElements(bias) != gemm.columns || bias.back() != gemm.columns)
         return Unsupported("the bias is broadcast");
     }
-    INFER_ASSIGN(const auto weights,
-                 PackedBy(gemm, *p_.weights, p_.trans_b ? 1 : w[1], p_.trans_b ? w[1] : 1));
+    INFER_ASSIGN(const auto weights, Packed(gemm, p_.trans_b ? 1 : w[1], p_.trans_b ? w[1] : 1));
     Prepared p;
-    p.name = Cat(Gemm::kName, gemm.panels->isa);
+    p.name = gemm.name();
     p.scratch_bytes = gemm.scratch_bytes();
     p.weight_bytes = static_cast<int64_t>(weights->size());
     p.accumulate = appended_.residual;
@@ -227,9 +229,26 @@ class OwnGemmKernel final : public Kernel {
   }
 
  private:
+  /// Panels are one form, whoever multiplies by them.
+  Result<WeightSource::Form> Packed(const Gemm& gemm, int64_t k_stride, int64_t n_stride) const {
+    const auto pack = [&](const Tensor& from) -> Result<WeightSource::Form> {
+      return gemm.Pack(from.data<float>().data(), k_stride, n_stride);
+    };
+    const std::string strides = Cat(k_stride, ",", n_stride);
+    if constexpr (std::is_same_v<Gemm, StrassenGemm>) {
+      if (gemm.kept) return p_.weights->Get(Cat("strassen:", strides), pack);
+      return p_.weights->Get(Cat("panels:", strides), pack,
+                             Unpacking(gemm.plain(), k_stride, n_stride, p_.weights->dims()));
+    } else {
+      return p_.weights->Get(Cat("panels:", strides), pack,
+                             Unpacking(gemm, k_stride, n_stride, p_.weights->dims()));
+    }
+  }
+
   MatMulParts p_;
   Appended appended_;
   int threads_;
+  bool low_memory_;
 };
 
 template <typename Gemm>

@@ -135,7 +135,8 @@ void PanelGemm::Panel(const Sweep& s, const float* rows_of_a, const float* w, co
     call.a = rows_of_a + s.runs.begin(run) * s.blocks * lanes;
     call.a_stride = s.runs.size(run) * lanes;
     call.to[0].d = y + (s.top + s.runs.begin(run)) * columns + panel * width();
-    const int per_block = s.runs.count() * 4 * s.blocks >= lines ? 4 : static_cast<int>(lanes);
+    const int64_t each = BlocksOf(lines, s.runs.count() * s.blocks);
+    const int per_block = each <= 4 ? 4 : each <= 8 ? 8 : static_cast<int>(lanes);
     call.ahead_lines = fetched + per_block * s.blocks <= lines ? per_block : 0;
     call.ahead = ahead + fetched * 64;
     fetched += call.ahead_lines * s.blocks;
@@ -194,6 +195,15 @@ void UnpackPanels(const float* panels, int64_t depth, int64_t k_stride, int64_t 
         for (int64_t j = 0; j < n; ++j) at[k * k_stride + j * n_stride] = from[j];
     }
   });
+}
+
+WeightSource::UnpackFn Unpacking(const PanelGemm& gemm, int64_t k_stride, int64_t n_stride,
+                                 const Dims& dims) {
+  return [gemm, k_stride, n_stride, dims](const Buffer& form) -> Result<Tensor> {
+    Tensor to(DType::kF32, dims);
+    gemm.Unpack(As<float>(form.data()), k_stride, n_stride, to.mutable_data<float>().data());
+    return to;
+  };
 }
 
 }  // namespace infer

@@ -28,7 +28,7 @@ struct PanelGemm {
   Appended appended = {};  ///< not residual_last: y holds sums over a part of k in between
   int64_t rows = 0, depth = 0, columns = 0;
 
-  static constexpr const char* kName = "own:gemm:";
+  std::string name() const { return Cat("own:gemm:", panels->isa); }
   /// Weights that take less to multiply than a call of oneDNN costs.
   static constexpr int64_t kLittle = 1 << 13;
 
@@ -71,22 +71,9 @@ struct PanelGemm {
             const Sweep& sweep) const;
 };
 
-/// The weights of `source`, w[k][n] at k * k_stride + n * n_stride, as `gemm` reads them: a
-/// PanelGemm's panels, from which they can be made again, or a StrassenGemm's sums.
-template <typename Gemm>
-Result<WeightSource::Form> PackedBy(const Gemm& gemm, WeightSource& source, int64_t k_stride,
-                                    int64_t n_stride) {
-  const auto pack = [&](const Tensor& from) -> Result<WeightSource::Form> {
-    return gemm.Pack(from.data<float>().data(), k_stride, n_stride);
-  };
-  WeightSource::UnpackFn unpack;
-  if constexpr (std::is_same_v<Gemm, PanelGemm>)
-    unpack = [gemm, k_stride, n_stride, dims = source.dims()](const Buffer& form) {
-      Tensor to(DType::kF32, dims);
-      gemm.Unpack(As<float>(form.data()), k_stride, n_stride, to.mutable_data<float>().data());
-      return Result<Tensor>(std::move(to));
-    };
-  return source.Get(Cat(Gemm::kName, k_stride, ",", n_stride), pack, std::move(unpack));
-}
+/// A function that makes the weights of extents `dims` again of what PanelGemm::Pack made of them,
+/// w[k][n] at k * k_stride + n * n_stride.
+WeightSource::UnpackFn Unpacking(const PanelGemm& gemm, int64_t k_stride, int64_t n_stride,
+                                 const Dims& dims);
 
 }  // namespace infer

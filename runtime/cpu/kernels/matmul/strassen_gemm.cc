@@ -9,48 +9,44 @@
 namespace infer {
 namespace {
 
-/// k in half a sweep, at most.
-constexpr int64_t kHalfDepth = 768;
+/// k in half a sweep, at most: the longer, the fewer products are added to y; where sums are made,
+/// all those of a have to stay in L2.
+constexpr int64_t kHalfDepth = 384, kKeptHalfDepth = 768;
 /// Rows of a at once, at most.
 constexpr int64_t kRows = 224;
-/// Pairs of panels for which the sums of a are read once; their results stay in L2.
-constexpr int64_t kGroup = 4;
+/// Pairs of panels for which the sums of a are read once, their results in L2. Where sums of w are
+/// made, its quarters are there, too.
+constexpr int64_t kGroup = 1, kKeptGroup = 4;
+/// Lines of 64 bytes that a run fetches for each block of k.
+constexpr int kAheadLines = 4;
 
 constexpr int kMaxVector = 16;
 constexpr int kProducts = 7;
-enum Quarter : int { k11, k12, k21, k22 };
+enum Quarter : int { k11, k12, k21, k22, kNone };
 
-/// Product i is (sum i of the quarters of a, simd::StrassenRows) x (sum i of those of w, SumOfW).
 struct ProductTarget {
   Quarter quarter;
   float factor;
   bool first, last;  ///< of the products that the quarter of y takes
 };
-struct ProductTargets {
+/// Product i is (sum i of the quarters of a, simd::StrassenRows) x (of + with, or of - with).
+struct QuarterProduct {
+  Quarter of, with;  ///< of w
+  bool minus;
   ProductTarget to[2];
   int count;
 };
-constexpr ProductTargets kTargets[kProducts] = {
-    {{{k11, 1, true, false}, {k22, 1, true, false}}, 2},
-    {{{k21, 1, true, false}, {k22, -1, false, false}}, 2},
-    {{{k12, 1, true, false}, {k22, 1, false, false}}, 2},
-    {{{k11, 1, false, false}, {k21, 1, false, true}}, 2},
-    {{{k11, -1, false, false}, {k12, 1, false, true}}, 2},
-    {{{k22, 1, false, true}}, 1},
-    {{{k11, 1, false, true}}, 1},
+constexpr QuarterProduct kQuarterProducts[kProducts] = {
+    {k11, k22, false, {{k11, 1, true, false}, {k22, 1, true, false}}, 2},
+    {k11, kNone, false, {{k21, 1, true, false}, {k22, -1, false, false}}, 2},
+    {k12, k22, true, {{k12, 1, true, false}, {k22, 1, false, false}}, 2},
+    {k21, k11, true, {{k11, 1, false, false}, {k21, 1, false, true}}, 2},
+    {k22, kNone, false, {{k11, -1, false, false}, {k12, 1, false, true}}, 2},
+    {k11, k12, false, {{k22, 1, false, true}}, 1},
+    {k21, k22, false, {{k11, 1, false, true}}, 1},
 };
-
-inline float SumOfW(int product, float w11, float w12, float w21, float w22) {
-  switch (product) {
-    case 0: return w11 + w22;
-    case 1: return w11;
-    case 2: return w12 - w22;
-    case 3: return w21 - w11;
-    case 4: return w22;
-    case 5: return w11 + w12;
-    default: return w21 + w22;
-  }
-}
+/// In the order in which the products read them.
+constexpr Quarter kFetched[] = {k11, k22, k12, k21};
 
 }  // namespace
 
@@ -62,17 +58,30 @@ struct StrassenGemm::Block {
   float* y;
 };
 
+/// A product of a pair, one of `count` that are multiplied in turns.
+struct StrassenGemm::Item {
+  int64_t sweep, first, count, pair;
+  int product;
+};
+
 bool StrassenGemm::Pays() const { return rows >= 96 && depth >= 256 && columns >= 256; }
 
-int64_t StrassenGemm::row_block() const { return std::min(rows, kRows); }
-int64_t StrassenGemm::sweeps() const { return BlocksOf(depth, 2 * kHalfDepth); }
+int64_t StrassenGemm::group() const { return kept ? kKeptGroup : kGroup; }
+/// Blocks of nearly the same size: each reads all weights.
+int64_t StrassenGemm::row_block() const { return BlocksOf(rows, BlocksOf(rows, kRows)); }
+int64_t StrassenGemm::sweeps() const {
+  return BlocksOf(depth, 2 * (kept ? kKeptHalfDepth : kHalfDepth));
+}
 int64_t StrassenGemm::half_blocks() const {
   return BlocksOf(BlocksOf(depth, sweeps()), int64_t{2} * panels->lanes);
 }
 /// An odd number of lines, so that rows do not fall into the same sets of the cache.
-int64_t StrassenGemm::group_pitch() const { return 2 * kGroup * width() + 16; }
+int64_t StrassenGemm::group_pitch() const { return 2 * group() * width() + 16; }
+int64_t StrassenGemm::lane_floats() const {
+  return (kept ? 0 : panel_floats()) + 2 * upper() * group_pitch();
+}
 int64_t StrassenGemm::scratch_bytes() const {
-  return 4 * (kProducts * sweeps() * sum_floats() + lanes * 2 * upper() * group_pitch());
+  return 4 * (kProducts * sweeps() * sum_floats() + lanes * lane_floats());
 }
 
 /// The sums of a, [sweep][sum][run][block of k][row of the run][lanes].
@@ -97,19 +106,68 @@ void StrassenGemm::SumRows(const float* a, const Block& block, float* sums) cons
   });
 }
 
-/// One product of all runs by the panel `w`, while `next` is fetched. `results`: of the pair.
-void StrassenGemm::Panel(const Block& block, int64_t sweep, int product, const float* w,
-                         const float* next, float* results, const float* bias) const {
-  const int64_t vector = panels->lanes, blocks = half_blocks(), lines = panel_floats() / 16;
-  const ProductTargets& targets = kTargets[product];
-  const bool start = sweep == 0, end = sweep + 1 == sweeps();
+StrassenGemm::Part StrassenGemm::PartOf(const float* w, int64_t sweep, int64_t pair,
+                                        int quarter) const {
+  const int64_t vector = panels->lanes, all = BlocksOf(depth, vector);
+  const int64_t panel = 2 * pair + (quarter & 1), left = columns - panel * width();
+  const int64_t first = (2 * sweep + (quarter >> 1)) * half_blocks();
+  const int64_t part_width = left > vector ? width() : vector;
+  return {w + (panel * all * width() + first * part_width) * vector,
+          left > 0 ? std::clamp<int64_t>(all - first, 0, half_blocks()) : 0, part_width};
+}
+
+/// A panel of a product that reads what does not lie in whole panels.
+void StrassenGemm::MakePanel(const Part& of, const Part* with, bool minus, float* to) const {
+  std::fill_n(to, panel_floats(), 0.0f);
+  for (int64_t k = 0; k < of.blocks * panels->lanes; ++k)
+    std::copy_n(of.at + k * of.width, of.width, to + k * width());
+  if (!with) return;
+  const float factor = minus ? -1.0f : 1.0f;
+  for (int64_t k = 0; k < with->blocks * panels->lanes; ++k)
+    for (int64_t j = 0; j < with->width; ++j)
+      to[k * width() + j] += factor * with->at[k * with->width + j];
+}
+
+const float* StrassenGemm::KeptPanel(const float* w, int64_t sweep, int64_t pair,
+                                     int64_t product) const {
+  return w + ((sweep * pairs() + pair) * kProducts + product) * panel_floats();
+}
+
+/// The panel that the first run multiplies by.
+void StrassenGemm::Weights(const Block& block, const Item& item, float* made,
+                           simd::WideCall& call) const {
+  if (kept) {
+    call.b = KeptPanel(block.w, item.sweep, item.pair, item.product);
+    return;
+  }
+  const QuarterProduct& product = kQuarterProducts[item.product];
+  const Part of = PartOf(block.w, item.sweep, item.pair, product.of);
+  const bool sum = product.with != kNone;
+  const Part with = sum ? PartOf(block.w, item.sweep, item.pair, product.with) : Part{};
+  const auto whole = [&](const Part& p) { return p.blocks == half_blocks() && p.width == width(); };
+  call.b = of.at;
+  if (!whole(of) || (sum && !whole(with))) {
+    MakePanel(of, sum ? &with : nullptr, product.minus, made);
+    call.b = made;
+  } else if (sum) {
+    call.with = with.at;
+    call.minus = product.minus;
+    call.made = made;
+  }
+}
+
+/// One product of all runs. `results`: of the pair.
+void StrassenGemm::Panel(const Block& block, const Item& item, float* made, float* results,
+                         const float* bias) const {
+  const int64_t vector = panels->lanes, blocks = half_blocks();
+  const QuarterProduct& product = kQuarterProducts[item.product];
+  const bool start = item.sweep == 0, end = item.sweep + 1 == sweeps();
   simd::WideCall call;
-  call.b = w;
   call.blocks = blocks;
   call.d_stride = group_pitch();
-  call.targets = targets.count;
-  for (int t = 0; t < targets.count; ++t) {
-    const ProductTarget& target = targets.to[t];
+  call.targets = product.count;
+  for (int t = 0; t < product.count; ++t) {
+    const ProductTarget& target = product.to[t];
     const int64_t right = target.quarter & 1;
     simd::WideTarget& to = call.to[t];
     to.factor = target.factor;
@@ -121,43 +179,70 @@ void StrassenGemm::Panel(const Block& block, int64_t sweep, int product, const f
       to.hi = appended.function->b;
     }
   }
-  const float* const sums = block.sums + (sweep * kProducts + product) * sum_floats();
-  const int per_block = block.runs.count() * 4 * blocks >= lines ? 4 : panels->lanes;
-  int64_t fetched = 0;
+  Weights(block, item, made, call);
+  const float* const sums = block.sums + (item.sweep * kProducts + item.product) * sum_floats();
   for (int64_t run = 0; run < block.runs.count(); ++run) {
     const int size = block.runs.size(run);
     call.a = sums + block.runs.begin(run) * blocks * vector;
     call.a_stride = size * vector;
-    call.ahead_lines = next && fetched + per_block * blocks <= lines ? per_block : 0;
-    call.ahead = next + fetched * 16;
-    fetched += call.ahead_lines * blocks;
+    const Lines ahead = Ahead(block, item, run);
+    call.ahead = ahead.at;
+    call.ahead_lines = ahead.per_block;
     panels->multiply_wide(size, call);
-    for (int t = 0; t < targets.count; ++t) call.to[t].d += size * group_pitch();
+    for (int t = 0; t < product.count; ++t) call.to[t].d += size * group_pitch();
+    if (call.with) {
+      call.b = made;
+      call.with = nullptr;
+    }
   }
 }
 
+/// Lines that are fetched during a run, spread evenly: what is fetched faster than memory gives it
+/// holds the products up.
+StrassenGemm::Lines StrassenGemm::Ahead(const Block& block, const Item& item, int64_t run) const {
+  const int64_t runs = block.runs.count(), after = item.first + item.count;
+  const int64_t chunk = half_blocks() * kAheadLines * 16, chunks = panel_floats() / chunk;
+  if (kept) {  // the next panel; the first runs fetch two chunks where there are fewer than chunks
+    const float* const here = KeptPanel(block.w, item.sweep, item.pair, item.product);
+    const bool last = item.pair + 1 == after && item.product + 1 == kProducts;
+    const float* const next = item.pair + 1 < after ? here + kProducts * panel_floats()
+                              : !last ? KeptPanel(block.w, item.sweep, item.first, item.product + 1)
+                              : item.sweep + 1 < sweeps()
+                                  ? KeptPanel(block.w, item.sweep + 1, item.first, 0)
+                              : after < pairs() ? KeptPanel(block.w, 0, after, 0)
+                                                : nullptr;
+    const int64_t twice = std::clamp<int64_t>(chunks - runs, 0, runs);
+    const int64_t at = run + std::min(run, twice);
+    if (!next || at >= chunks) return {};
+    return {next + at * chunk, static_cast<int>(run < twice ? 2 * kAheadLines : kAheadLines)};
+  }
+  // The quarters of the next pair, during all products of this one.
+  const int64_t i = item.product * runs + run;
+  if (i >= 4 * chunks) return {};
+  const bool more_k = item.sweep + 1 < sweeps();
+  const int64_t pair = item.pair + (more_k ? 0 : item.count);
+  if (pair >= pairs()) return {};
+  const Part part = PartOf(block.w, more_k ? item.sweep + 1 : 0, pair, kFetched[i / chunks]);
+  const int64_t at = i % chunks * chunk;
+  if (at + chunk > part.blocks * panels->lanes * part.width) return {};
+  return {part.at + at, kAheadLines};
+}
+
 /// All k for some pairs of panels: results are made in scratch, where their rows lie close.
-void StrassenGemm::Group(const Block& block, int64_t first, int64_t count, float* results) const {
+void StrassenGemm::Group(const Block& block, int64_t first, int64_t count, float* scratch) const {
+  float *const made = scratch, *const results = scratch + (kept ? 0 : panel_floats());
   const int64_t pair_columns = 2 * width(), left = first * pair_columns;
   const int64_t n = std::min(columns - left, count * pair_columns), pitch = group_pitch();
   float* const y = block.y + block.top * columns + left;
   if (appended.residual >= 0)
     for (int64_t r = 0; r < block.rows; ++r) std::copy_n(y + r * columns, n, results + r * pitch);
-  float bias[2 * kGroup * 2 * kMaxVector] = {};
+  float bias[2 * kKeptGroup * 2 * kMaxVector] = {};
   if (block.bias) std::copy_n(block.bias + left, n, bias);
-  const auto panel = [&](int64_t sweep, int64_t pair, int product) {
-    return block.w + ((sweep * pairs() + pair) * kProducts + product) * panel_floats();
-  };
-  for (int64_t i = 0, all = sweeps() * kProducts * count; i < all; ++i) {
-    const auto at = [&](int64_t j) {
-      return panel(j / count / kProducts, first + j % count,
-                   static_cast<int>(j / count % kProducts));
-    };
-    const bool more = first + count < pairs();
-    const float* const next = i + 1 < all ? at(i + 1) : more ? panel(0, first + count, 0) : nullptr;
-    Panel(block, i / count / kProducts, static_cast<int>(i / count % kProducts), at(i), next,
-          results + i % count * pair_columns, bias + i % count * pair_columns);
-  }
+  for (int64_t sweep = 0; sweep < sweeps(); ++sweep)
+    for (int product = 0; product < kProducts; ++product)
+      for (int64_t i = 0; i < count; ++i)
+        Panel(block, {sweep, first, count, first + i, product}, made, results + i * pair_columns,
+              bias + i * pair_columns);
   const bool activate = appended.function && !appended.clamps();
   for (int64_t r = 0; r < block.rows; ++r) {
     const float* const from = results + r * pitch;
@@ -170,7 +255,7 @@ void StrassenGemm::Group(const Block& block, int64_t first, int64_t count, float
 
 void StrassenGemm::Run(const float* a, const float* w, const float* bias, float* y,
                        float* scratch) const {
-  float* const results = scratch + kProducts * sweeps() * sum_floats();
+  float* const own = scratch + kProducts * sweeps() * sum_floats();
   for (int64_t top = 0; top < rows; top += row_block()) {
     const int64_t count = std::min(row_block(), rows - top);
     const Block block{top, count, {(count + 1) / 2, panels->wide_rows}, scratch, w, bias, y};
@@ -179,9 +264,8 @@ void StrassenGemm::Run(const float* a, const float* w, const float* bias, float*
     ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
         const int64_t last = pairs() * (part + 1) / parts;
-        for (int64_t pair = pairs() * part / parts; pair < last; pair += kGroup)
-          Group(block, pair, std::min(kGroup, last - pair),
-                results + part * 2 * upper() * group_pitch());
+        for (int64_t pair = pairs() * part / parts; pair < last; pair += group())
+          Group(block, pair, std::min(group(), last - pair), own + part * lane_floats());
       }
     });
   }
@@ -203,17 +287,21 @@ void StrassenGemm::PackPair(const float* from, int64_t k_stride, int64_t n_strid
       for (int64_t k = 0; k < ks; ++k)
         part[static_cast<size_t>(k * 2 * w + n)] = at[k * k_stride + n * n_stride];
   }
-  for (int product = 0; product < kProducts; ++product)
+  for (const QuarterProduct& product : kQuarterProducts)
     for (int64_t k = 0; k < half; ++k) {
-      const float* const left = &part[static_cast<size_t>(k * 2 * w)];
-      const float* const low = left + half * 2 * w;
+      const auto row = [&](Quarter q) {
+        return &part[static_cast<size_t>(((q >> 1) * half + k) * 2 * w + (q & 1) * w)];
+      };
+      const float* const of = row(product.of);
+      const float* const with = product.with == kNone ? nullptr : row(product.with);
       for (int64_t j = 0; j < w; ++j)
-        *to++ = SumOfW(product, left[j], left[w + j], low[j], low[w + j]);
+        *to++ = !with ? of[j] : product.minus ? of[j] - with[j] : of[j] + with[j];
     }
 }
 
 std::shared_ptr<const Buffer> StrassenGemm::Pack(const float* from, int64_t k_stride,
                                                  int64_t n_stride) const {
+  if (!kept) return plain().Pack(from, k_stride, n_stride);
   const int64_t floats = kProducts * panel_floats();
   auto buffer = Buffer::Allocate(static_cast<size_t>(sweeps() * pairs() * floats) * sizeof(float));
   float* const to = As<float>(buffer->mutable_data());
@@ -222,6 +310,11 @@ std::shared_ptr<const Buffer> StrassenGemm::Pack(const float* from, int64_t k_st
       PackPair(from, k_stride, n_stride, i / pairs(), i % pairs(), to + i * floats);
   });
   return buffer;
+}
+
+bool MayKeepSums(const Operand& x, int64_t rows, bool low_memory) {
+  return !low_memory && rows >= StrassenGemm::kKeptRows && x.value && x.value->type().is_tensor() &&
+         x.value->tensor_type().is_static();
 }
 
 }  // namespace infer
