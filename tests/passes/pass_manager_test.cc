@@ -15,7 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
 constexpr const char* kSilu = "graph g(x: f32[2]) -> (y) { s = Sigmoid(x)  y = Mul(x, s) }";
 
 class BadPass : public Pass {

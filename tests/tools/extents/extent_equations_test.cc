@@ -1,0 +1,76 @@
+/// Equations between extents, and what solves them.
+#include <gmock/gmock.h>
+
+#include "tools/common/solve_extents.h"
+
+namespace infer {
+namespace {
+
+ExtentSolution Solved(const std::vector<ExtentEquation>& equations,
+                      const std::set<std::string>& open, const std::set<std::string>& kept = {},
+                      Strictness strictness = Strictness::kBroadcast) {
+  return SolveExtents(equations, strictness, open, kept, {});
+}
+
+TEST(ExtentEquations, AreSolvedForSums) {
+  const Dim past = Dim::Symbol("a_past"), now = Dim::Symbol("now"), total = Dim::Symbol("total");
+  const std::set<std::string> open = {"a_past", "now", "total"};
+  EXPECT_THAT(Solved({{past, total - now}}, open),
+              testing::ElementsAre(testing::Pair("total", past + now)));
+  // Through another: total = past + now, past = 2 * now.
+  const auto both = Solved({{total, past + now}, {past, now * Dim(2)}}, open);
+  EXPECT_EQ(both.at("total"), now * Dim(3));
+  EXPECT_EQ(both.at("a_past"), now * Dim(2));
+}
+
+TEST(ExtentEquations, KeepLeadingDimensions) {
+  const Dim a = Dim::Symbol("a"), z = Dim::Symbol("z");
+  EXPECT_TRUE(Solved({{a, z}}, {"a", "z"}).contains("z"));
+  EXPECT_TRUE(Solved({{a, z}}, {"a", "z"}, {"z"}).contains("a"));
+}
+
+TEST(ExtentEquations, LoseWhatBothSidesHave) {
+  const Dim b = Dim::Symbol("b"), n = Dim::Symbol("n"), m = Dim::Symbol("m");
+  EXPECT_EQ(Solved({{b * n * Dim(4), b * m * Dim(8)}}, {"b", "n", "m"}).at("n"), m * Dim(2));
+}
+
+TEST(ExtentEquations, DropWhatContradictsAndWhatIsNoExtent) {
+  const Dim n = Dim::Symbol("n"), rounded = Dim::Symbol("m").FloorDiv(2);
+  EXPECT_EQ(Solved({{n, 3}, {n, 4}}, {"n"}).at("n"), Dim(3));
+  EXPECT_TRUE(Solved({{n, -3}}, {"n"}).empty());
+  EXPECT_TRUE(Solved({{n, rounded}}, {"n", "m"}).empty());
+  EXPECT_TRUE(Solved({{n * Dim(2), Dim::Symbol("m") * Dim(3)}}, {"n", "m"}).empty());
+}
+
+TEST(ExtentEquations, OfBroadcastsYieldTo1) {
+  const Dim n = Dim::Symbol("n"), m = Dim::Symbol("m");
+  EXPECT_TRUE(Solved({{n, m, true}}, {"n", "m"}, {}, Strictness::kEqual).empty());
+  EXPECT_EQ(Solved({{n, m, true}}, {"n", "m"}).at("n"), m);
+  EXPECT_EQ(Solved({{n, 5, true}}, {"n"}).at("n"), Dim(5));
+  EXPECT_TRUE(Solved({{n, 1024, true}}, {"n"}).empty());  // 1 is the smaller sample
+}
+
+TEST(ExtentEquations, AreCollectedOnlyWhereAsked) {
+  std::vector<ExtentEquation> outer, inner;
+  const Dim a = Dim::Symbol("a"), b = Dim::Symbol("b");
+  {
+    const CollectExtentEquations collect(&outer);
+    EXPECT_TRUE(Meet(a, b).ok());
+    {
+      const CollectExtentEquations nested(&inner);
+      EXPECT_TRUE(Meet(a, Dim(3)).ok());
+      EXPECT_TRUE(Meet(a, Dim()).ok());  // unknown: nothing is said
+      EXPECT_TRUE(Meet(a, a).ok());
+    }
+    EXPECT_TRUE(Broadcast(Shape({a, 2}), Shape({b, 2})).ok());
+  }
+  EXPECT_TRUE(Meet(a, b).ok());
+  ASSERT_EQ(outer.size(), 2U);
+  EXPECT_FALSE(outer[0].broadcast);
+  EXPECT_TRUE(outer[1].broadcast);
+  ASSERT_EQ(inner.size(), 1U);
+  EXPECT_EQ(inner[0].b, Dim(3));
+}
+
+}  // namespace
+}  // namespace infer
