@@ -165,17 +165,31 @@ Result<std::string> DecomposeGroupNorm(const OpCall& call) {
   per_channel[0] = -1;
   body.Ints("groups", {0, groups, -1});
   body.Ints("channels", per_channel);
-  for (const auto& [name, value] : {std::pair("ones", 1), std::pair("zeros", 0)})
-    body.Line(Cat(name, " = const ", Name(t), "[", groups, "] {",
-                  Join(std::vector<int>(static_cast<size_t>(groups), value), ", "), "}"));
   std::string in = "x0";
   if (t != x) {
     body.Cast("wide", in, t);
     in = "wide";
   }
   body.Line(Cat("g = Reshape(", in, ", groups)"));
-  body.Line(Cat("n = InstanceNormalization(g, ones, zeros) {epsilon=",
-                FormatDouble(static_cast<double>(call.Float("epsilon"))), "}"));
+  const double epsilon = static_cast<double>(call.Float("epsilon"));
+  if (t == DType::kF32) {  // exporters write it so; other runtimes know it of f32 alone
+    for (const auto& [name, value] : {std::pair("ones", 1), std::pair("zeros", 0)})
+      body.Line(Cat(name, " = const f32[", groups, "] {",
+                    Join(std::vector<int>(static_cast<size_t>(groups), value), ", "), "}"));
+    body.Line(
+        Cat("n = InstanceNormalization(g, ones, zeros) {epsilon=", FormatDouble(epsilon), "}"));
+  } else {
+    body.Ints("last", {2});
+    body.Scalar("epsilon", t, epsilon);
+    body.Scalar("two", t, 2);
+    body.Line("mean = ReduceMean(g, last)");
+    body.Line("d = Sub(g, mean)");
+    body.Line("square = Pow(d, two)");
+    body.Line("variance = ReduceMean(square, last)");
+    body.Line("above = Add(variance, epsilon)");
+    body.Line("deviation = Sqrt(above)");
+    body.Line("n = Div(d, deviation)");
+  }
   std::string normalized = "n";
   if (t != x) {
     body.Cast("narrow", normalized, x);

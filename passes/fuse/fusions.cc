@@ -83,7 +83,7 @@ std::vector<RuleGroup> FusionRules() {
 }
 
 std::vector<Rule> FinishingRules() {
-  return {DivideByMultiplying(), ViewTransposes(), SplitIntoParts()};
+  return {DivideByMultiplying(), ViewTransposes(), SplitIntoParts(), SliceOfShape()};
 }
 
 }  // namespace infer

@@ -34,7 +34,6 @@ std::vector<Rule> SimplifyRules() {
       SkipExpand(),
       MergeSlices(),
       SliceOfConcat(),
-      SliceOfShape(),
       SliceByGather(),
       SliceOfShuffle(),
       MergeGatherUnsqueeze(),

@@ -1,11 +1,31 @@
 #pragma once
-/// Times two forms of a model in turns. Shared by fuse --measure and the gate --min-speedup.
+/// Times two forms of a model in turns. Shared by fuse --measure, the gate --min-speedup and the
+/// measurement at the end of quantize.
+#include <span>
 #include <stop_token>
 
 #include "lib/support/statistics.h"
 #include "tools/common/report.h"
 
 namespace infer {
+
+/// One run of a program.
+struct TimedRun {
+  double wall_ms = 0;
+  double cpu_ms = 0;         ///< of the processor, all threads of the process together
+  bool interrupted = false;  ///< another process took the processor meanwhile
+};
+/// A run of either program, one right behind the other.
+struct RunPair {
+  TimedRun a, b;
+};
+/// What both runs of a pair took.
+struct PairTimes {
+  std::vector<double> a_ms, b_ms;
+};
+/// The times of pairs that nobody interrupted, where there are enough of them. Else those of all:
+/// on one lane the processor's time, which others do not lengthen, on more the wall's.
+PairTimes ComparableTimes(std::span<const RunPair> pairs, int lanes);
 
 /// Medians with 95 % intervals; ratio is b / a, pair by pair.
 struct PairTiming {

@@ -27,18 +27,25 @@ bool Holds(const Forest& f, const TreeNode& n, double x) {
 
 enum class Fault : uint8_t { kNone, kFeature, kCycle };
 
-/// The leaf that a row ends at.
+/// Rows that go down a tree side by side: each waits for its own node, not for those of the others.
+constexpr size_t kTogether = 8;
+
+/// The leaves that rows end at.
 template <typename T>
-Fault FindLeaf(const Forest& f, size_t at, std::span<const T> row, const TreeNode*& leaf) {
+Fault FindLeaves(const Forest& f, size_t root, std::span<const std::span<const T>> rows,
+                 std::span<const TreeNode*> leaves) {
+  std::fill_n(leaves.begin(), rows.size(), &f.nodes[root]);
   for (size_t steps = 0; steps <= f.nodes.size(); ++steps) {
-    const TreeNode& n = f.nodes[at];
-    if (n.mode == Branch::kLeaf) {
-      leaf = &n;
-      return Fault::kNone;
+    bool moves = false;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const TreeNode& n = *leaves[r];
+      if (n.mode == Branch::kLeaf) continue;
+      if (n.feature < 0 || static_cast<size_t>(n.feature) >= rows[r].size()) return Fault::kFeature;
+      const bool holds = Holds(f, n, static_cast<double>(rows[r][static_cast<size_t>(n.feature)]));
+      leaves[r] = &f.nodes[n.next[holds ? 1 : 0]];
+      moves = true;
     }
-    if (n.feature < 0 || static_cast<size_t>(n.feature) >= row.size()) return Fault::kFeature;
-    at = Holds(f, n, static_cast<double>(row[static_cast<size_t>(n.feature)])) ? n.if_true
-                                                                               : n.if_false;
+    if (!moves) return Fault::kNone;
   }
   return Fault::kCycle;
 }
@@ -55,40 +62,58 @@ void Count(Aggregate how, const Vote& v, std::vector<double>& scores, std::vecto
   any = 1;
 }
 
+/// What the trees say of some rows.
+struct RowScores {
+  std::array<std::vector<double>, kTogether> scores;
+  std::array<std::vector<char>, kTogether> voted;
+};
+
 template <typename T>
-Fault SumVotes(const Forest& f, Aggregate how, std::span<const T> row, std::vector<double>& scores,
-               std::vector<char>& voted) {
-  scores.assign(static_cast<size_t>(f.targets), 0.0);
-  voted.assign(static_cast<size_t>(f.targets), 0);
+Fault SumVotes(const Forest& f, Aggregate how, std::span<const std::span<const T>> rows,
+               RowScores& of) {
+  for (size_t r = 0; r < rows.size(); ++r) {
+    of.scores[r].assign(static_cast<size_t>(f.targets), 0.0);
+    of.voted[r].assign(static_cast<size_t>(f.targets), 0);
+  }
+  std::array<const TreeNode*, kTogether> leaves = {};
   for (size_t root : f.roots) {
-    const TreeNode* leaf = nullptr;
-    if (const Fault fault = FindLeaf(f, root, row, leaf); fault != Fault::kNone) return fault;
-    for (size_t i = leaf->begin; i < leaf->end; ++i) Count(how, f.votes[i], scores, voted);
+    if (const Fault fault = FindLeaves<T>(f, root, rows, leaves); fault != Fault::kNone)
+      return fault;
+    for (size_t r = 0; r < rows.size(); ++r)
+      for (size_t i = leaves[r]->begin; i < leaves[r]->end; ++i)
+        Count(how, f.votes[i], of.scores[r], of.voted[r]);
   }
   if (how == Aggregate::kAverage)
-    for (double& s : scores) s /= static_cast<double>(f.roots.size());
+    for (size_t r = 0; r < rows.size(); ++r)
+      for (double& s : of.scores[r]) s /= static_cast<double>(f.roots.size());
   return Fault::kNone;
 }
 
 template <typename T>
 Fault EachRow(const ForestModel& model, const Tensor& x, RowUse use) {
   constexpr int64_t kTreesOfAPart = 2048;
-  const Rows rows = RowsOf(x);
+  const Rows all = RowsOf(x);
   const auto trees = static_cast<int64_t>(model.forest.roots.size());
   const auto data = x.data<T>();
   std::atomic<Fault> found{Fault::kNone};
-  ParallelFor(rows.count, std::max<int64_t>(1, kTreesOfAPart / std::max<int64_t>(trees, 1)),
+  ParallelFor(all.count, std::max<int64_t>(1, kTreesOfAPart / std::max<int64_t>(trees, 1)),
               [&](int64_t begin, int64_t end) {
-                std::vector<double> scores;
-                std::vector<char> voted;
-                for (int64_t row = begin; row < end && found == Fault::kNone; ++row) {
-                  const auto features = data.subspan(static_cast<size_t>(row * rows.features),
-                                                     static_cast<size_t>(rows.features));
-                  const Fault fault = SumVotes<T>(model.forest, model.how, features, scores, voted);
-                  if (fault == Fault::kNone)
-                    use(row, scores, voted);
-                  else
+                RowScores of;
+                std::array<std::span<const T>, kTogether> rows;
+                for (int64_t row = begin; row < end && found == Fault::kNone;) {
+                  const size_t count = std::min(kTogether, static_cast<size_t>(end - row));
+                  for (size_t r = 0; r < count; ++r)
+                    rows[r] = data.subspan(
+                        (static_cast<size_t>(row) + r) * static_cast<size_t>(all.features),
+                        static_cast<size_t>(all.features));
+                  const Fault fault =
+                      SumVotes<T>(model.forest, model.how,
+                                  std::span<const std::span<const T>>(rows.data(), count), of);
+                  if (fault != Fault::kNone) {
                     found = fault;
+                    return;
+                  }
+                  for (size_t r = 0; r < count; ++r, ++row) use(row, of.scores[r], of.voted[r]);
                 }
               });
   return found;

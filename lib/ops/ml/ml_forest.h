@@ -1,5 +1,7 @@
 #pragma once
 /// Decision forests of ai.onnx.ml, whatever attributes they were read from.
+#include <array>
+
 #include "lib/ops/ml/ml_scores.h"
 
 namespace infer {
@@ -17,8 +19,8 @@ struct TreeNode {
   bool missing_is_true = false;
   int64_t feature = 0;
   double split = 0;
-  size_t if_true = 0, if_false = 0;
-  size_t begin = 0, end = 0;  ///< of a leaf its votes, of kMember the members
+  std::array<size_t, 2> next = {};  ///< where its condition does not hold, and where it does
+  size_t begin = 0, end = 0;        ///< of a leaf its votes, of kMember the members
 };
 
 struct Forest {

@@ -90,8 +90,8 @@ std::optional<size_t> Unreached(const Forest& f) {
     const size_t i = open.back();
     open.pop_back();
     if (std::exchange(reached[i], 1) || f.nodes[i].mode == Branch::kLeaf) continue;
-    open.push_back(f.nodes[i].if_true);
-    open.push_back(f.nodes[i].if_false);
+    open.push_back(f.nodes[i].next[1]);
+    open.push_back(f.nodes[i].next[0]);
   }
   const auto at = std::find(reached.begin(), reached.end(), 0);
   if (at == reached.end()) return std::nullopt;
@@ -182,8 +182,8 @@ Result<Forest> ReadEnsemble(const OpCall& call) {
       node.end = f.members.size();
       if (member != members.end()) ++member;
     }
-    INFER_ASSIGN(node.if_true, child(if_true[i], true_leafs[i] != 0));
-    INFER_ASSIGN(node.if_false, child(if_false[i], false_leafs[i] != 0));
+    INFER_ASSIGN(node.next[1], child(if_true[i], true_leafs[i] != 0));
+    INFER_ASSIGN(node.next[0], child(if_false[i], false_leafs[i] != 0));
     node.missing_is_true = !missing.empty() && missing[i] != 0;
     f.nodes.push_back(node);
   }
@@ -241,9 +241,9 @@ Result<Forest> ReadLegacyForest(const OpCall& call, const std::string& votes, in
     node.split = splits[i];
     node.missing_is_true = !missing.empty() && missing[i] != 0;
     if (node.mode == Branch::kLeaf) continue;
-    INFER_ASSIGN(node.if_true, index.Find(tree[i], if_true[i], i));
-    INFER_ASSIGN(node.if_false, index.Find(tree[i], if_false[i], i));
-    is_child[node.if_true] = is_child[node.if_false] = 1;
+    INFER_ASSIGN(node.next[1], index.Find(tree[i], if_true[i], i));
+    INFER_ASSIGN(node.next[0], index.Find(tree[i], if_false[i], i));
+    is_child[node.next[1]] = is_child[node.next[0]] = 1;
   }
   INFER_ASSIGN(f.roots, RootsOf(index, tree, is_child));
   if (const auto i = Unreached(f))
