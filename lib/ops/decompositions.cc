@@ -134,7 +134,7 @@ Result<std::string> DecomposeRowNorm(const OpCall& call) {
     in = "d";
   }
   body.Scalar("two", t, 2);
-  body.Line(Cat("square = Pow(", in, ", two)"));  // readers know it so
+  body.Line(Cat("square = Pow(", in, ", two)"));  // other runtimes fuse this spelling
   body.Line("variance = ReduceMean(square, axes)");
   body.Line("above = Add(variance, epsilon)");
   body.Line("deviation = Sqrt(above)");

@@ -19,7 +19,7 @@ struct TimedRun {
 struct RunPair {
   TimedRun a, b;
 };
-/// What both runs of a pair took.
+/// The times of both runs, pair by pair.
 struct PairTimes {
   std::vector<double> a_ms, b_ms;
 };

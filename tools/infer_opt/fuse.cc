@@ -328,7 +328,7 @@ class FuseCommand : public Command {
     return Optimize(tried, {.level = kSimplifyLevel}).ok() ? std::move(found) : golden.Clone();
   }
 
-  /// What rewriting is worth by prediction.
+  /// The worth of rewriting by prediction.
   Result<Json> Analyze(Context& context, const Graph& golden, OptimizeOptions options) const {
     Graph g = WithExtentsThatFit(golden);
     if (HasOpenDims(g))

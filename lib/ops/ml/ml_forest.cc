@@ -62,7 +62,7 @@ void Count(Aggregate how, const Vote& v, std::vector<double>& scores, std::vecto
   any = 1;
 }
 
-/// What the trees say of some rows.
+/// The votes of all trees for some rows.
 struct RowScores {
   std::array<std::vector<double>, kTogether> scores;
   std::array<std::vector<char>, kTogether> voted;

@@ -236,7 +236,7 @@ TEST(Recommend, ByPredictionWhereNothingWasTried) {
   const Recommendation threads = Only(Recommend(o));
   EXPECT_EQ(threads.setting, Setting::kThreads);
   EXPECT_EQ(threads.to, "1 by 2 instances");
-  // What was seen goes before: processors are free.
+  // Measured facts go before predictions: processors are free.
   o.most_instances = 2;
   EXPECT_EQ(Only(Recommend(o)).setting, Setting::kInstances);
 }

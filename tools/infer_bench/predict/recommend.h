@@ -21,8 +21,8 @@ struct PredictedSettings {
 Result<PredictedSettings> PredictSettings(Context& context, const PredictedGrid& grid,
                                           const SessionOptions& session, const Profile& profile);
 
-/// What they speak for; now is the first path, batch and precision with the session's threads.
-/// Status as by PredictSettings.
+/// The settings that predictions speak for, beside those of now: the first path, batch and
+/// precision on the session's threads. Status as by PredictSettings.
 Result<Json> RecommendByPrediction(Context& context, const PredictedGrid& grid,
                                    const SessionOptions& session, const Profile& profile);
 

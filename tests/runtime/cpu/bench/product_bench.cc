@@ -12,20 +12,10 @@
 #include "lib/support/readable.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/cpu/kernels/matmul/strassen_gemm.h"
+#include "tests/runtime/cpu/bench/timing.h"
 
 namespace infer {
 namespace {
-
-double NowUs() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double At(std::vector<double> v, double share) {
-  std::sort(v.begin(), v.end());
-  return v[static_cast<size_t>(share * static_cast<double>(v.size() - 1))];
-}
 
 std::string Ratios(const std::vector<double>& v) {
   return Cat(Rounded(At(v, 0.5), 3), " (", Rounded(At(v, 0.25), 3), " to ", Rounded(At(v, 0.75), 3),

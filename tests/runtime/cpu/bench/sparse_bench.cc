@@ -19,6 +19,7 @@
 #include "runtime/cpu/kernels/int8/sparse_bytes.h"
 #include "runtime/cpu/kernels/matmul/sparse_choice.h"
 #include "runtime/cpu/kernels/matmul/strassen_gemm.h"
+#include "tests/runtime/cpu/bench/timing.h"
 
 namespace infer {
 namespace {
@@ -54,17 +55,6 @@ constexpr ProductShape kWindows[] = {
     {"resnet50 256->256 3x3 @14", 196, 256, 256, 14, 3},
     {"resnet50 512->512 3x3 @7", 49, 512, 512, 7, 3},
 };
-
-double NowUs() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double At(std::vector<double> v, double share) {
-  std::sort(v.begin(), v.end());
-  return v[static_cast<size_t>(share * static_cast<double>(v.size() - 1))];
-}
 
 /// The product in f32, its weights dense.
 std::string FloatProduct(const ProductShape& s) {
