@@ -25,8 +25,25 @@ bool OpenInputs(Graph& g, const std::vector<bool>& open) {
   return InferTypes(g).ok();
 }
 
-/// Copies the nodes of `from`; constants become inputs.
-Result<OpenExample> WithConstantsAsInputs(const Graph& from, std::vector<Tensor> given) {
+/// The results of `n` that have a name, and all that it could have besides.
+std::vector<std::string> AllResults(const Node& n) {
+  std::vector<std::string> names;
+  for (const Value* v : n.outputs()) names.push_back(v ? v->name() : "");
+  const auto& defined = n.def().outputs;
+  if (!defined.empty() && defined.back().arity == Arity::kVariadic) return names;
+  names.resize(std::max(names.size(), defined.size()));
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i].empty()) names[i] = Cat(n.output(0)->name(), "_", i);
+  return names;
+}
+
+enum class Form : uint8_t {
+  kConstantsAsInputs,
+  kAllResults,  ///< each result that a node could have is an output of the graph
+};
+
+/// Copies the nodes of `from`.
+Result<OpenExample> InForm(const Graph& from, std::vector<Tensor> given, Form form) {
   OpenExample made{Graph(from.ops(), "open"), {}};
   GraphEditor editor(made.graph);
   std::map<const Value*, Value*> is;
@@ -36,18 +53,23 @@ Result<OpenExample> WithConstantsAsInputs(const Graph& from, std::vector<Tensor>
     std::vector<Value*> operands;
     for (const Value* v : n->inputs()) {
       if (v && v->is_constant() && !is.contains(v)) {
-        is[v] = editor.AddInput(v->name(), v->type());
-        given.push_back(*v->constant());
+        if (form == Form::kConstantsAsInputs) given.push_back(*v->constant());
+        is[v] = form == Form::kConstantsAsInputs ? editor.AddInput(v->name(), v->type())
+                                                 : editor.AddConstant(*v->constant());
       }
       operands.push_back(v ? is.at(v) : nullptr);
     }
     if (!n->subgraphs().empty()) return Unsupported("control flow");
     NodeOptions options;
+    const size_t had = n->outputs().size();
     for (const Value* v : n->outputs()) options.output_names.push_back(v ? v->name() : "");
+    if (form == Form::kAllResults) options.output_names = AllResults(*n);
     INFER_ASSIGN(Node* const copy,
                  editor.AddNode(n->def(), std::move(operands), n->attrs(), std::move(options)));
     for (size_t o = 0; o < n->outputs().size(); ++o)
       if (n->output(o)) is[n->output(o)] = copy->output(o);
+    for (size_t o = 0; o < copy->outputs().size(); ++o)
+      if (o >= had || !n->output(o)) editor.MarkOutput(copy->output(o));
   }
   for (const Value* v : from.outputs()) editor.MarkOutput(is.at(v));
   made.given = std::move(given);
@@ -197,16 +219,22 @@ TEST(Operands, ThoseThatDoNotFitAreRefusedAlike) {
     std::vector<Tensor> given;
     for (const Value* v : inputs) given.push_back(RandomInput(v->dtype(), DimsOf(*v), random));
     const double tolerance = std::max(def->tolerance, 1e-5);
-    auto more = WithConstantsAsInputs(*g, given);
+    auto more = InForm(*g, given, Form::kConstantsAsInputs);
+    auto all = InForm(*g, given, Form::kAllResults);
+    const bool has_more_results = all.ok() && all->graph.outputs().size() > g->outputs().size();
     if (OpenInputs(*g, std::vector<bool>(inputs.size(), true))) {
       TryEmpty({g->Clone(), given}, tolerance, def->name);
       Try({std::move(*g), std::move(given)}, tolerance, trials, def->name);
       ++tried;
     }
-    if (more.ok() &&
-        OpenInputs(more->graph, std::vector<bool>(more->graph.inputs().size(), true))) {
-      TryEmpty(*more, tolerance, Cat(def->name, " without constants"));
-      Try(*std::move(more), tolerance, trials, Cat(def->name, " without constants"));
+    for (auto* form : {&more, &all}) {
+      if (!form->ok() || (form == &all && !has_more_results)) continue;
+      const size_t count = (*form)->graph.inputs().size();
+      if (!OpenInputs((*form)->graph, std::vector<bool>(count, true))) continue;
+      const std::string name =
+          Cat(def->name, form == &all ? " with all results" : " without constants");
+      TryEmpty(**form, tolerance, name);
+      Try(*std::move(*form), tolerance, trials, name);
     }
   }
   EXPECT_GT(tried, 150);

@@ -16,6 +16,21 @@ bool HasKnownExtent(const Value* v, int axis) {
                 v->shape()[axis].is_static());
 }
 
+/// Scale and bias of a normalization over rows may have more elements than the rows, as far as
+/// inference tells: their parts would broadcast the rows to them.
+bool MayBeWiderThanRows(const Node& n) {
+  const Shape& x = n.input(0)->shape();
+  for (size_t i = 1; i < n.inputs().size(); ++i) {
+    if (!n.input(i)) continue;
+    const Shape& s = n.input(i)->shape();
+    for (int back = 1; back <= s.rank(); ++back) {
+      if (s[-back].is_static() && s[-back].value() == 1) continue;
+      if (!x.has_rank() || back > x.rank() || x[-back] != s[-back]) return true;
+    }
+  }
+  return false;
+}
+
 /// The operator refuses what its parts take: a label that is no class (an index of GatherElements
 /// below 0 counts from the end), a window or grid of negative size, a state of another length than
 /// the kernel's, a bias or mask of more axes than what it is added to. Whole where inference cannot
@@ -24,6 +39,7 @@ bool ChecksMoreThanParts(const Node& n) {
   for (size_t i = 1; i < n.inputs().size(); ++i)
     if (const Value* v = n.input(i); v && v->type().is_tensor() && !v->shape().has_rank())
       return true;
+  if (n.Is(Trait::kRowNormalization) && MayBeWiderThanRows(n)) return true;
   if (n.Is("AffineGrid") || n.Is("CenterCropPad")) return !CallOf(n).elements(1);
   if (n.Is(Trait::kGenerator) && IsInteger(n.input(0)->dtype())) return !n.input(0)->constant();
   if (n.Is("CausalConvWithState")) return !HasKnownExtent(n.input(3), 2);
