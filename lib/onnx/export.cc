@@ -4,6 +4,7 @@
 #include <set>
 
 #include "lib/onnx/file_layout.h"
+#include "lib/onnx/functions.h"
 #include "lib/onnx/graph_writer.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/sparse_constants.h"
@@ -138,6 +139,7 @@ Result<Prepared> Prepare(const Model& model, const ExportOptions& options) {
   for (const std::string& op : written.decomposed) ++p.report.decomposed[op];
   for (const std::string& op : written.expanded) ++p.report.expanded[op];
   p.report.whole_opset = written.whole_opset;
+  p.report.nodes = onnx_io::CountNodes(written.graph);
   for (const auto& f : written.functions)
     p.report.functions.push_back(Cat(f.domain(), "::", f.name()));
   return p;

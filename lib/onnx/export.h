@@ -54,6 +54,7 @@ struct ExportReport {
   /// "input's", "default", "the target's newest", ExportOptions::opset_reason, or the node that
   /// needs it.
   std::string opset_reason;
+  int64_t nodes = 0;  ///< of the graph and of the bodies in it
   int64_t file_bytes = 0;
   int64_t external_bytes = 0;
   std::vector<std::string> functions;  ///< model-local functions written

@@ -25,19 +25,6 @@ std::string UnknownString(const google::protobuf::Message& m, int number) {
   return "";
 }
 
-int64_t CountNodes(const onnx::GraphProto& g);
-int64_t CountNodes(const onnx::NodeProto& node) {
-  int64_t n = 1;
-  for (const auto& a : node.attribute())
-    if (a.has_g()) n += CountNodes(a.g());
-  return n;
-}
-int64_t CountNodes(const onnx::GraphProto& g) {
-  int64_t n = 0;
-  for (const auto& node : g.node()) n += CountNodes(node);
-  return n;
-}
-
 int64_t BytesOf(const google::protobuf::Message& m) {
   return static_cast<int64_t>(m.ByteSizeLong());
 }
@@ -120,6 +107,16 @@ class Renamer {
 };
 
 }  // namespace
+
+int64_t CountNodes(const onnx::GraphProto& g) {
+  int64_t count = g.node_size();
+  for (const auto& n : g.node())
+    for (const auto& a : n.attribute()) {
+      if (a.has_g()) count += CountNodes(a.g());
+      for (const auto& body : a.graphs()) count += CountNodes(body);
+    }
+  return count;
+}
 
 std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 

@@ -20,6 +20,9 @@ using Opsets = std::map<std::string, int64_t>;
 std::string CanonicalDomain(const std::string& domain);
 Opsets OpsetsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports);
 
+/// Nodes of the graph and of the bodies in it.
+int64_t CountNodes(const onnx::GraphProto& g);
+
 /// A node to import and the opsets that give its operator a meaning.
 struct SourceNode {
   const onnx::NodeProto* node;

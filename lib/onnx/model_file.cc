@@ -219,7 +219,7 @@ bool ModelFile::KnowsType(const std::string& value) const {
   const onnx::ValueInfoProto* info = state_->FindInfo(value);
   return info && (!info->type().has_tensor_type() || info->type().tensor_type().has_shape());
 }
-int64_t ModelFile::num_nodes() const { return state_->graph().node_size(); }
+int64_t ModelFile::num_nodes() const { return onnx_io::CountNodes(state_->graph()); }
 int64_t ModelFile::ir_version() const { return state_->parts.header.ir_version(); }
 std::map<std::string, int64_t> ModelFile::opsets() const {
   return OpsetsOf(state_->parts.header.opset_import());

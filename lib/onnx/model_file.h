@@ -53,7 +53,7 @@ class ModelFile {
   std::vector<std::string> NodeNames() const;
   /// Whether the file says of which type a value of the main graph is, and how many axes it has.
   bool KnowsType(const std::string& value) const;
-  int64_t num_nodes() const;
+  int64_t num_nodes() const;  ///< of the main graph and of the bodies in it
   FileFacts Facts() const;
   int64_t ir_version() const;
   std::map<std::string, int64_t> opsets() const;  ///< "" is ai.onnx

@@ -54,9 +54,11 @@ class Readers(CliTestCase):
         self.assertEqual((there["model"]["opset"], there["ir_version"]), (13, 7))
         self.assertEqual(report["output"]["decomposed"], {"LayerNormalization": 1})
         self.assertEqual(report["output"]["whole_opset"], 17)
+        self.assertEqual(report["output"]["nodes"], 9, "of the file: the operator's nodes")
         self.assertEqual(report["output"]["readers"], {"onnxruntime": "1.6", "by_versions": True, "openvino": "2024.6"})
         said = self.expect(0, "infer-opt", "fuse", path, "-o", self.dir / "out.onnx").stdout
         self.assertIn("opset 13 has no 1 LayerNormalization: written as the nodes that define them; --opset max (17)", said)
+        self.assertIn("out.onnx: 9 nodes, ", said)
         self.assertIn("read by ONNX Runtime 1.6 (by opset and IR version) and newer, OpenVINO 2024.6 and newer", said)
         whole = self.fused(path, "--opset", "max")["output"]
         self.assertEqual((whole["opset"], whole["ir_version"], whole["decomposed"]), (17, 8, {}))

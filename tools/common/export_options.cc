@@ -272,11 +272,12 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
     INFER_ASSIGN(r, ExportModel(model, output, Chosen()));
     context.written = &output;
   }
-  context.PrintLine(Cat(
-      "wrote ", output == kStdout ? "the model to stdout" : output, ": ", HumanBytes(r.file_bytes),
-      r.external_bytes > 0 ? Cat(" and ", HumanBytes(r.external_bytes), " of external data")
-                           : std::string(),
-      ", opset ", r.opset, " (", r.opset_reason, "), IR ", r.ir_version));
+  context.PrintLine(Cat("wrote ", output == kStdout ? "the model to stdout" : output, ": ", r.nodes,
+                        r.nodes == 1 ? " node, " : " nodes, ", HumanBytes(r.file_bytes),
+                        r.external_bytes > 0
+                            ? Cat(" and ", HumanBytes(r.external_bytes), " of external data")
+                            : std::string(),
+                        ", opset ", r.opset, " (", r.opset_reason, "), IR ", r.ir_version));
   context.Print(told);
   for (const std::string& file : r.stale_data)
     context.PrintLine(
@@ -315,6 +316,7 @@ Json ExportFlags::Report(const ExportReport& r) const {
           {"opset", r.opset},
           {"opset_reason", r.opset_reason},
           {"ir_version", r.ir_version},
+          {"nodes", r.nodes},
           {"bytes", r.file_bytes},
           {"external_bytes", r.external_bytes},
           {"functions", r.functions},
