@@ -1,7 +1,4 @@
 /// What scales and shifts the channels of a linear layer becomes part of its weights and bias.
-/// BatchNormalization: k = scale / sqrt(var + eps), c = shift - mean * k.
-#include <cmath>
-
 #include "passes/fuse/fusions.h"
 #include "passes/fuse/linear.h"
 #include "passes/rewrite/queries.h"
@@ -46,16 +43,9 @@ Rule FoldBatchNorm() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Node& linear = m.node(l.node);
         INFER_ASSIGN(const int64_t channels, OutputChannels(linear));
-        const auto s = ToDoubles(m.tensor(scale)), o = ToDoubles(m.tensor(shift)),
-                   mu = ToDoubles(m.tensor(mean)), v = ToDoubles(m.tensor(var));
-        if (static_cast<int64_t>(s.size()) != channels)
+        const ChannelAffine a = AffineOf(m.node(bn));
+        if (static_cast<int64_t>(a.k.size()) != channels)
           return InvalidModel("needs a normalization over the output channels");
-        const double epsilon = m.node(bn).Attr<float>("epsilon");
-        ChannelAffine a;
-        for (size_t i = 0; i < s.size(); ++i) {
-          a.k.push_back(s[i] / std::sqrt(v[i] + epsilon));
-          a.c.push_back(o[i] - mu[i] * a.k[i]);
-        }
         return WithAffine(linear, a, b);
       },
       .fires_on = {with(kConvInputs, "t = Conv(x, w, b)  y = BatchNormalization(t, s, o, m, v)"),

@@ -72,6 +72,8 @@ std::vector<RuleGroup> FusionRules() {
            FoldBatchNorm(),
            FoldChannelScale(),
            FoldChannelShift(),
+           FoldRowScale(),
+           FoldBatchNormBehindView(),
            FuseMatMulAdd(), FoldInputBatchNorm(), FoldInputScale(), FuseMatMulNBitsBias(),
        }},
       {"fuse-what-is-left",

@@ -57,6 +57,8 @@ Rule FoldInputScale();
 Rule FoldBatchNorm();
 Rule FoldChannelScale();
 Rule FoldChannelShift();
+Rule FoldRowScale();
+Rule FoldBatchNormBehindView();
 Rule FuseMatMulAdd();
 Rule FuseMatMulNBitsBias();
 

@@ -25,6 +25,25 @@ bool HasOutputChannels(const Node& n) {
 
 }  // namespace
 
+Status CheckFinite(const ChannelAffine& a) {
+  for (const auto* values : {&a.k, &a.c})
+    if (!std::all_of(values->begin(), values->end(), [](double v) { return std::isfinite(v); }))
+      return InvalidModel("needs finite factors and terms");
+  return {};
+}
+
+ChannelAffine AffineOf(const Node& batchnorm) {
+  const auto numbers = [&](size_t i) { return ToDoubles(*batchnorm.input(i)->constant()); };
+  const auto scale = numbers(1), shift = numbers(2), mean = numbers(3), var = numbers(4);
+  const double epsilon = batchnorm.Attr<float>("epsilon");
+  ChannelAffine a;
+  for (size_t i = 0; i < scale.size(); ++i) {
+    a.k.push_back(scale[i] / std::sqrt(var[i] + epsilon));
+    a.c.push_back(shift[i] - mean[i] * a.k[i]);
+  }
+  return a;
+}
+
 LinearPattern::LinearPattern()
     : weight(Constant().Where("of a float type",
                               [](const Value& v) { return IsFloat(v.constant()->dtype()); })),
@@ -40,9 +59,7 @@ Result<int64_t> OutputChannels(const Node& n) {
 }
 
 Result<Value*> WithAffine(const Node& n, const ChannelAffine& a, PatchBuilder& b) {
-  for (const auto* values : {&a.k, &a.c})
-    if (!std::all_of(values->begin(), values->end(), [](double v) { return std::isfinite(v); }))
-      return InvalidModel("needs finite factors and terms");
+  INFER_TRY(CheckFinite(a));
   const auto channels = static_cast<int64_t>(a.k.size());
   const Tensor& w = *n.input(1)->constant();
   const WeightLayout layout = *WeightLayoutOf(n);

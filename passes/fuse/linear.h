@@ -10,6 +10,12 @@ struct ChannelAffine {
   std::vector<double> k, c;
 };
 
+/// InvalidModel where a factor or term is infinite or no number.
+Status CheckFinite(const ChannelAffine& a);
+/// What a BatchNormalization with constant parameters does:
+/// k = scale / sqrt(var + epsilon), c = shift - mean * k.
+ChannelAffine AffineOf(const Node& batchnorm);
+
 /// Conv, ConvTranspose, Gemm or MatMul of matrices: x, constant weights, constant bias if any.
 struct LinearPattern {
   LinearPattern();

@@ -249,6 +249,8 @@ fold-into-layers
   fold-batchnorm
   fold-channel-scale
   fold-channel-shift
+  fold-row-scale
+  fold-batchnorm-behind-view
   fuse-matmul-add
   fold-input-batchnorm
   fold-input-scale
