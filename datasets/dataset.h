@@ -80,6 +80,10 @@ Result<Dataset> OpenDataset(const DataOptions& options);
 /// One whole file as a tensor, for `--input NAME=FILE`: .npy, .npz with one array, IDX, an image.
 Result<Tensor> ReadTensorFile(const std::string& path, const ReadLimits& limits = {});
 
+/// The arrays of an .npz by name, for `--input FILE`.
+Result<std::vector<std::pair<std::string, Tensor>>> ReadNamedTensors(const std::string& path,
+                                                                     const ReadLimits& limits = {});
+
 /// Two disjoint sets of samples of one data set, as `--data` alone is split. Recorded in reports.
 struct DataSplit {
   uint64_t seed = 0;

@@ -206,6 +206,17 @@ Result<Dataset> OpenDataset(const DataOptions& o) {
                  opened.images);
 }
 
+Result<std::vector<std::pair<std::string, Tensor>>> ReadNamedTensors(const std::string& path,
+                                                                     const ReadLimits& limits) {
+  INFER_ASSIGN(const std::vector<StoredArray> all, OpenNpz(path, limits));
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (const StoredArray& a : all) {
+    INFER_ASSIGN(Tensor t, a.Load());
+    named.emplace_back(a.name, std::move(t));
+  }
+  return named;
+}
+
 Result<Tensor> ReadTensorFile(const std::string& path, const ReadLimits& limits) {
   if (path.ends_with(".npy")) return ReadNpy(path, limits);
   if (IsImagePath(path)) return ReadImage(path, limits);

@@ -219,6 +219,18 @@ class Data(CliTestCase):
         said = self.expect(2, "infer-opt", "quantize", path, "-o", self.dir / "q.onnx", "--data", self.dir / "one.npy").stderr
         self.assertIn("the model has 2 inputs (a, b): write a .npz", said)
 
+    def test_one_file_with_an_array_for_each_input(self):
+        path = self.dir / "two.onnx"
+        path.write_bytes(model([node("Sub", ["a", "b"], ["y"])], [value_info("a", [1, 2]), value_info("b", [1, 2])], [value_info("y", [1, 2])]))
+        both, other = self.dir / "both.npz", self.dir / "other.npz"
+        np.savez(both, b=np.array([[1, 2]], "f4"), a=np.array([[30, 50]], "f4"))
+        np.savez(other, a=np.zeros((1, 2), "f4"), c=np.zeros((1, 2), "f4"))
+        self.assertIn("{29, 48}", self.expect(0, "infer-opt", "run", path, "-i", both).stdout)
+        self.expect(0, "infer-bench", "run", path, "-i", both, "--runs", 2, "--cold", 0)
+        self.assertIn("array 'c' is no input; the inputs are: a, b", self.expect(3, "infer-opt", "run", path, "-i", other).stderr)
+        said = self.expect(2, "infer-opt", "run", path, "-i", self.dir / "one.npy").stderr
+        self.assertIn("write NAME=FILE, or give an .npz with an array of each input's name; the inputs are: a, b", said)
+
     def test_quantize_without_data_says_what_can_be_done(self):
         said = self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx").stderr
         self.assertRegex(said, r"with data: +infer-opt quantize \S+digits.onnx -o \S+q.onnx --data ")

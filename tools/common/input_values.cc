@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "datasets/dataset.h"
@@ -139,7 +140,8 @@ void InputOptions::Declare(Options& options) {
   options.Section("Inputs");
   options.Values("-i,--input FILE", &input,
                  "NAME=FILE, or FILE of a model with one input (.npy, .npz, .pb, .png, .jpg, .bmp, "
-                 ".pnm), or a folder test_data_set_0 with input_0.pb, ...",
+                 ".pnm), or an .npz with an array of each input's name, or a folder "
+                 "test_data_set_0 with input_0.pb, ...",
                  PathUse::kRead);
   options.Values("--fill KIND", &fill,
                  "NAME=KIND, or KIND for all inputs without a file: normal[:MEAN:SD], "
@@ -168,27 +170,56 @@ bool IsTestSet(const std::string& folder) {
   return fs::exists(folder + "/input_0.pb", error);
 }
 
-using FileOfInput = std::map<std::string, std::string>;
+/// Where the value of an input comes from.
+struct GivenFile {
+  std::string path;
+  std::optional<Tensor> array = {};  ///< of an .npz whose arrays have the names of inputs
+};
+using FileOfInput = std::map<std::string, GivenFile>;
+
+std::string InputNames(const Graph& g) {
+  std::vector<std::string> names;
+  for (const Value* v : g.inputs()) names.push_back(v->name());
+  return Cat("the inputs are: ", Join(names, ", "));
+}
+
+/// An .npz of one array for each input that it names.
+Status TakeArrays(const Graph& g, const std::string& path, FileOfInput& files) {
+  INFER_ASSIGN(auto arrays, ReadNamedTensors(path));
+  if (g.inputs().size() == 1 && arrays.size() == 1) {
+    files[g.inputs()[0]->name()] = {path, std::move(arrays[0].second)};
+    return {};
+  }
+  for (auto& [name, array] : arrays) {
+    const Value* v = g.FindValue(name);
+    if (!v || !v->is_input())
+      return InvalidModel(Cat(path, ": array '", name, "' is no input; ", InputNames(g)));
+    files[name] = {path, std::move(array)};
+  }
+  return {};
+}
 
 Result<FileOfInput> FilesOf(const Graph& g, const InputOptions& options) {
   FileOfInput files;
   for (const std::string& text : options.input) {
     if (IsTestSet(text)) {
       for (size_t i = 0; i < g.inputs().size(); ++i)
-        files[g.inputs()[i]->name()] = Cat(text, "/input_", i, ".pb");
+        files[g.inputs()[i]->name()] = {Cat(text, "/input_", i, ".pb")};
       continue;
     }
     const size_t at = text.find('=');
     const Value* named = at == std::string::npos ? nullptr : g.FindValue(text.substr(0, at));
     if (named && named->is_input()) {
-      files[named->name()] = text.substr(at + 1);
+      files[named->name()] = {text.substr(at + 1)};
+    } else if (at == std::string::npos && EndsWith(text, ".npz")) {
+      INFER_TRY(TakeArrays(g, text, files));
     } else if (g.inputs().size() == 1 && at == std::string::npos) {
-      files[g.inputs()[0]->name()] = text;
+      files[g.inputs()[0]->name()] = {text};
     } else {
-      std::vector<std::string> names;
-      for (const Value* v : g.inputs()) names.push_back(v->name());
-      return InvalidArgument(
-          Cat("--input ", text, ": write NAME=FILE; the inputs are: ", Join(names, ", ")));
+      return InvalidArgument(Cat("--input ", text,
+                                 ": write NAME=FILE, or give an .npz with an array of each "
+                                 "input's name; ",
+                                 InputNames(g)));
     }
   }
   return files;
@@ -228,9 +259,14 @@ Result<ModelInputs> MakeInputs(const Graph& g, const InputOptions& options, cons
       inputs.random.push_back(v.name());
       continue;
     }
-    INFER_ASSIGN(given[i], ReadValueFile(it->second, v.type()));
+    const auto& [path, array] = it->second;
+    if (array) {
+      given[i] = *array;
+    } else {
+      INFER_ASSIGN(given[i], ReadValueFile(path, v.type()));
+    }
     if (Status s = CheckDatum(given[i], v.type(), v.name()); !s.ok())
-      return InvalidModel(Cat(it->second, ": ", s.message()));
+      return InvalidModel(Cat(path, ": ", s.message()));
     if (given[i].is_tensor()) INFER_TRY(FixExtents(v, given[i].tensor(), inputs.extents));
   }
   const auto values = [&](const OpenExtents& extents) -> Result<std::vector<Datum>> {
