@@ -240,6 +240,16 @@ class CliQuantize(CliTestCase):
         for v in json.loads((folder / "variants.json").read_text()):
             self.assertEqual((v["accuracy_score"], v["accuracy_metric"]), (None, None))
 
+    def test_sweep_with_data_of_each_role(self):
+        report = self.report(0, "infer-opt", "sweep", MODEL, "--threads", 1, "-o", self.dir / "variants", "--only", "int8",
+                             "--calib", DEMO / "calib_images.npy", "--calib-samples", 20, "--eval", DEMO / "eval_images.npy",
+                             "--eval-labels", DEMO / "eval_labels.csv", "--eval-samples", 30, "--preprocess", PREPROCESS)
+        self.assertEqual((report["data"]["calibration"], report["data"]["evaluation"]), (20, 30))
+        self.assertEqual(report["data"]["evaluation_path"], str(DEMO / "eval_images.npy"))
+        self.assertEqual([(v["id"], v["made"]) for v in report["variants"]], [("fp32", True), ("int8", True)])
+        self.assertEqual([v["accuracy_metric"] for v in json.loads((self.dir / "variants" / "variants.json").read_text())],
+                         ["top-1"] * 2)
+
     def test_sweep_to_a_folder_that_is_no_text(self):
         folder = os.fsencode(self.dir) + b"/v\xff"
         done = subprocess.run([str(BIN / "infer-opt"), "sweep", str(MODEL), "-o", folder], capture_output=True, timeout=300)

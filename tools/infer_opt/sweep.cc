@@ -13,7 +13,7 @@
 #include "quant/calibrate/cache.h"
 #include "runtime/api/build_identity.h"
 #include "tools/common/append_log.h"
-#include "tools/common/data_options.h"
+#include "tools/common/data_roles.h"
 #include "tools/common/export_options.h"
 #include "tools/common/host.h"
 #include "tools/common/parse_options.h"
@@ -62,9 +62,7 @@ class SweepCommand : public Command {
     model_.DeclareForWriter(o);
     device_.Declare(o);
     device_.DeclareCompute(o);
-    data_.Declare(o, "", "Data that is split by seed into calibration and evaluation");
-    o.Value("--calib-count", &calib_count_, "So many samples for calibration; 0: half");
-    o.Value("--seed", &seed_, "Seed of the split of --data");
+    data_.Declare(o);
     flags_.Declare(o);
     o.Section("Variants");
     o.Share("--max-drop", &max_drop_, "Loss of top-1 that a recommended variant may have (0.5%)");
@@ -181,7 +179,7 @@ class SweepCommand : public Command {
         .Add(flags_.observer);
     h.Add(static_cast<uint64_t>(device_.threads)).Add(static_cast<uint64_t>(device_.level));
     h.Add(device_.compute);
-    for (const Samples* samples : {&calibration_, &evaluation_}) {
+    for (const Samples* samples : {&data_.calibration, &data_.evaluation}) {
       INFER_ASSIGN(const uint64_t data, LabelledDataKey(*samples, context.stop()));
       h.Add(data);
     }
@@ -246,25 +244,18 @@ class SweepCommand : public Command {
   }
 
   Status SplitData(Context& context, const Graph& g) {
-    if (data_.given()) {
-      INFER_ASSIGN(auto data, OpenData(data_));
-      const auto use = static_cast<int64_t>(FirstSamples(*data, data_.max_samples).size());
-      INFER_ASSIGN(const DataSplit split, SplitSamples(use, calib_count_, seed_));
-      INFER_ASSIGN(calibration_, MakeSamples(data, g, split.calib));
-      INFER_ASSIGN(evaluation_, MakeSamples(data, g, split.eval));
-      report_["data"] = {{"path", data_.data},
-                         {"seed", split.seed},
-                         {"calibration", split.calib.size()},
-                         {"evaluation", split.eval.size()}};
-      INFER_ASSIGN(inputs_, evaluation_.get(0));
+    INFER_TRY(data_.Split(g, false, true, report_));
+    for (const Samples* samples : {&data_.evaluation, &data_.calibration}) {
+      if (samples->count == 0) continue;
+      INFER_ASSIGN(inputs_, samples->get(0));
       return {};
     }
     context.Warn(
-        "without --data no accuracy is known, nothing is calibrated, and speed is that of random "
-        "inputs");
+        "without data (--data, or --calib and --eval) no accuracy is known, nothing is calibrated, "
+        "and speed is that of random inputs");
     INFER_ASSIGN(const auto program, CompileFor(g, device_));
     INFER_ASSIGN(const RandomRuns random,
-                 RandomSamples(context, g, 1, seed_, [&](const std::vector<Datum>& inputs) {
+                 RandomSamples(context, g, 1, data_.seed, [&](const std::vector<Datum>& inputs) {
                    return RunOnce(*program, inputs);
                  }));
     INFER_ASSIGN(inputs_, random.samples.get(0));
@@ -279,14 +270,15 @@ class SweepCommand : public Command {
     const auto at = std::find_if(modes.begin(), modes.end(),
                                  [&](const auto& m) { return m->name() == spec.mode; });
     QuantizeMode& mode = **at;
-    if (mode.needs_data() && calibration_.count == 0)
+    if (mode.needs_data() && data_.calibration.count == 0)
       return InvalidArgument("it needs calibration data (--data)");
     INFER_TRY(WidenFor(mode, work.graph).status());
     CalibrationFlags flags = flags_;
-    QuantizeJob job{context,         calibration_, evaluation_, *backend_, flags,
-                    device_.threads, {},           {},          ""};
+    QuantizeJob job{
+        context, data_.calibration, data_.evaluation, *backend_, flags, device_.threads, {}, {},
+        ""};
     job.format = std::string(mode.formats().front());
-    job.limits.max_drop = evaluation_.labels ? std::optional(max_drop_) : std::nullopt;
+    job.limits.max_drop = data_.evaluation.labels ? std::optional(max_drop_) : std::nullopt;
     std::vector<std::string> arguments = spec.arguments;
     if (spec.mode == "mixed" && std::count(arguments.begin(), arguments.end(), kSearchLog) == 0)
       arguments.insert(arguments.end(), {kSearchLog, SearchLogPath(spec.id).string()});
@@ -330,8 +322,9 @@ class SweepCommand : public Command {
     PrunedFlags flags;
     INFER_TRY(ParseOptions([&](Options& o) { flags.Declare(o); }, spec.arguments));
     INFER_TRY(flags.Check(/*pruned_alone=*/true));
-    const QuantizeJob job{context,         calibration_, evaluation_, *backend_, flags_,
-                          device_.threads, {},           {},          ""};
+    const QuantizeJob job{
+        context, data_.calibration, data_.evaluation, *backend_, flags_, device_.threads, {}, {},
+        ""};
     return PruneFirst(flags, /*pruned_alone=*/true, job, g);
   }
 
@@ -373,9 +366,9 @@ class SweepCommand : public Command {
     const std::string sha256 = read.info.sha256;
     const std::optional<double> zeros = ZerosOf(read.graph);
     std::optional<AccuracyReport> accuracy;
-    if (evaluation_.count > 0) {
+    if (data_.evaluation.count > 0) {
       INFER_ASSIGN(accuracy,
-                   CompareGraphs(context, *shaped_, read.graph, device_, evaluation_, false));
+                   CompareGraphs(context, *shaped_, read.graph, device_, data_.evaluation, false));
     }
     INFER_ASSIGN(const auto program, CompileOwnedFor(std::move(read.graph), device_));
     INFER_ASSIGN(const PairTiming timing, TimePair(*program, *golden_, inputs_, context.stop()));
@@ -423,14 +416,11 @@ class SweepCommand : public Command {
   ModelOptions model_;
   ExportFlags export_;
   DeviceOptions device_;
-  DataFlags data_;
+  DataRoles data_;
   CalibrationFlags flags_;
-  Samples calibration_, evaluation_;
   std::vector<Datum> inputs_;
   std::vector<std::string> only_, extra_, sparsities_, flops_;
   std::vector<std::string> input_files_;  ///< NAME=FILE of the first sample
-  int64_t calib_count_ = 0;
-  uint64_t seed_ = 0;
   EvalFlags eval_;
   double max_drop_ = 0.005;
   Json report_;
