@@ -28,8 +28,11 @@ class LayerChooser {
     INFER_ASSIGN(layers_, WeightedLayers(model_, original_));
     INFER_TRY(AddAll());
     const bool holds = tried_[0].told.holds;
-    if (holds && (!options_.weigh || !IsSlow(tried_[0]))) return Take(0);
-    if (layers_.empty()) return Take(0);
+    if (layers_.empty() || (holds && !options_.weigh)) return Take(0);
+    if (holds && !IsSlow(tried_[0])) {
+      INFER_TRY(AddWeighted());
+      return Take(Best());
+    }
     if (options_.weigh) INFER_TRY(FindSavings());
     if (!holds) INFER_TRY(AddAccurate());
     if (options_.weigh) {
@@ -97,6 +100,19 @@ class LayerChooser {
   Status AddAll() {
     INFER_TRY(Add("fast", model_.scheme.keep, &before_));
     return tried_.empty() ? Internal("the model cannot be quantized any more") : Status();
+  }
+
+  /// Without the products of two activations, those of attention: they spare no bytes.
+  Status AddWeighted() {
+    const Graph g = model_.graph.Clone();
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(g, original_, model_.scheme));
+    auto keep = model_.scheme.keep;
+    for (const PlannedNode& p : plan.nodes)
+      if (p.integer && p.op->role == QuantRole::kWeighted && p.node->Is("MatMul") &&
+          !p.node->input(1)->is_constant())
+        keep.emplace(p.first_result, kNoGain);
+    if (keep.size() == model_.scheme.keep.size()) return {};
+    return Add("weighted", std::move(keep));
   }
 
   /// What the model takes more when one layer of it returns to FP32.

@@ -18,9 +18,11 @@ struct ChooseOptions {
 };
 
 /// One way to quantize the model, by the table and on the held-out samples. Names: "fp32" (fused,
-/// not quantized), "fast" (every layer that INT8 covers), "accurate" (layers that the target does
-/// not bear return to FP32), "paying" (so do those whose INT8 costs more than it spares), "weights"
-/// (the fused model, computing in FP32, with its weights in 8 bits where they can be).
+/// not quantized), "fast" (every layer that INT8 covers), "weighted" (those of them that have
+/// weights: no products of attention; tried where "fast" would do), "accurate" (layers that the
+/// target does not bear return to FP32), "paying" (so do those whose INT8 costs more than it
+/// spares), "weights" (the fused model, computing in FP32, with its weights in 8 bits where they
+/// can be).
 struct RecipeCandidate {
   std::string name;
   ModelCost cost;

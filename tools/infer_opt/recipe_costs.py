@@ -47,7 +47,7 @@ def family_of(op, kernel, precision):
     if ":ref:" in kernel:
         return "slow move"
     if "attention" in kernel:
-        return "attention int8" if "vnni" in kernel else "attention f32"
+        return "attention int8" if "DequantizeLinear" in parts else "attention f32"
     if "Conv" in parts or "ConvTranspose" in parts:
         return conv_family(kernel, kind)
     if "MatMul" in parts or "Gemm" in parts:

@@ -89,6 +89,9 @@ TEST(CostTable, FamiliesOfSteps) {
   EXPECT_EQ(family("Add+QuantizeLinear", "own:chain:avx512", "f32"), "chain");
   EXPECT_EQ(family("MatMul+Add", "own:gemm:avx512", "f32"), "product f32");
   EXPECT_EQ(family("Reshape", "view", "f32"), "");
+  EXPECT_EQ(family("Attention+Transpose", "own:attention:avx512", "f32"), "attention f32");
+  EXPECT_EQ(family("DequantizeLinear+MatMul+Softmax+MatMul", "own:attention:avx2", "f32"),
+            "attention int8");
   // Groups in parts: one on a reference kernel takes most of the time.
   EXPECT_EQ(family("Conv+Relu+Add", "onednn:jit:avx2 + own:avx2", "f32"), "conv f32");
   for (const std::string kernel :
@@ -161,6 +164,41 @@ TEST(ChooseLayers, TheReadersTableDecides) {
     ASSERT_NE(Chosen(*r), nullptr);
     EXPECT_EQ(Chosen(*r)->name, is_fast ? "fast" : "weights");
     EXPECT_EQ(r->cost.us < r->fused.us, is_fast);
+  }
+}
+
+/// A product of two activations has no weights that would be smaller: it is INT8 only where that
+/// takes less time, also where the whole model in INT8 is faster than in FP32.
+TEST(ChooseLayers, ProductsOfActivationsAreIntegerWhereThatPays) {
+  const Graph model = MustParse(Cat(R"(
+graph g(x: f32[2,32]) -> (y: f32[2,2]) {
+  w = const f32[32,32] {)",
+                                    Normals(1024, 1), R"(}
+  v = const f32[32,32] {)",
+                                    Normals(1024, 2), R"(}
+  q = MatMul(x, w)
+  k = MatMul(x, v)
+  t = Transpose(k) {perm=[1,0]}
+  y = MatMul(q, t)
+}
+)"));
+  for (const bool pays : {false, true}) {
+    Graph g = model.Clone();
+    RecipeOptions o;
+    o.quantize.prepare = false;
+    o.target.db = 5;
+    o.target.flips = 1;
+    o.costs = OfOrt(1, 1);
+    // 2,048 products of weights, 128 of activations: what a launch costs more they do not spare.
+    o.costs.prices["product f32"] = {1, 1e4, 0};
+    o.costs.prices["product int8"] = {pays ? 1. : 5., 1, 0};
+    o.reader = {FindTarget("ort"), 13};
+    const auto r = QuantizeByRecipe(g, NormalSamples(g, 40, 1), *MakeReferenceBackend(), o);
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    ASSERT_NE(Chosen(*r), nullptr);
+    EXPECT_EQ(Chosen(*r)->name, pays ? "fast" : "weighted");
+    EXPECT_EQ(Chosen(*r)->int8_layers, pays ? 3 : 2);
+    EXPECT_LT(r->cost.us, r->fused.us);
   }
 }
 
