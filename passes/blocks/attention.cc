@@ -8,6 +8,7 @@
 #include "passes/blocks/attention_mask.h"
 #include "passes/blocks/blocks.h"
 #include "passes/rewrite/queries.h"
+#include "passes/rewrite/same_extent.h"
 
 namespace infer {
 namespace {
@@ -79,7 +80,7 @@ const char* WhyNot(const Match& m, const AttentionPattern& p) {
   const Value& last = m.Has(p.folded) ? *m[p.second.self] : masked;
   if (RankOf(last) != RankOf(unmasked)) return "needs a mask of known rank, at most the scores'";
   for (int i = 0; i + 1 < RankOf(unmasked); ++i)
-    if (!SameDim(last, i, unmasked, i)) return "needs a mask that repeats no scores";
+    if (!FitsExtent(last, i, unmasked, i)) return "needs a mask that repeats no scores";
   return nullptr;
 }
 
@@ -261,6 +262,14 @@ Rule FuseAttention() {
            R"(graph g(q: f32[2,4,S,8], kt: f32[2,4,8,S], v: f32[2,4,S,8]) -> (y) {
              s = MatMul(q, kt)  t = Cast(s) {to=11}  p = Softmax(t)  r = Cast(p) {to=1}
              y = MatMul(r, v) })",
+           // Keys and values of as many tokens as nobody says.
+           R"(graph g(x: f32[2,?,8], past: f32[2,2,P,4], m: f32[2,1,1,T]) -> (y) {
+             w = const f32[8,8] ~1  u = const f32[8,8] ~2  to = const i64[4] {0,-1,2,4}
+             k1 = MatMul(x, w)  k2 = Reshape(k1, to)  k3 = Transpose(k2) {perm=[0,2,1,3]}
+             k = Concat(past, k3) {axis=2}  kt = Transpose(k) {perm=[0,1,3,2]}
+             v1 = MatMul(x, u)  v2 = Reshape(v1, to)  v3 = Transpose(v2) {perm=[0,2,1,3]}
+             v = Concat(past, v3) {axis=2}
+             s = MatMul(k3, kt)  p = Softmax(s)  y = MatMul(p, v) })",
            Graph1(kGrouped,
                   "t = Add(s4, m)  r = Reshape(t, g)  p = Softmax(r)  z = MatMul(p, v)  y = "
                   "Reshape(z, h) }"),

@@ -84,6 +84,24 @@ Result<Value*> ExtentFromInputs(const Dim& dim, Value* v, PatchBuilder& b) {
   return Computed(dim, ExtentsOfInputs(v), b);
 }
 
+namespace {
+
+/// What Shape tells of the axis that a Concat of two joins along: their extents added.
+Result<Value*> SumOfParts(const Node& shape, PatchBuilder& b) {
+  const Node* concat = shape.input(0)->producer();
+  const int rank = RankOf(*shape.input(0));
+  const auto along = [&](int64_t axis) { return axis < 0 ? axis + rank : axis; };
+  if (!concat || !concat->Is("Concat") || concat->inputs().size() != 2 ||
+      StaticDim(*shape.output(), 0) != 1 ||
+      along(concat->Attr<int64_t>("axis")) != along(shape.Attr<int64_t>("start")))
+    return InvalidModel("needs an extent that follows from those of the inputs, or of two parts");
+  INFER_ASSIGN(Value * one, b("Shape", {concat->input(0)}, shape.attrs()));
+  INFER_ASSIGN(Value * two, b("Shape", {concat->input(1)}, shape.attrs()));
+  return b("Add", {one, two});
+}
+
+}  // namespace
+
 Rule ScoreExtentFromInputs() {
   Pattern x = Op("MatMul|Mul|Div|Add|Where|Concat|Transpose|Reshape|Expand|Tile|Gather", Any())
                   .MoreInputs()
@@ -131,20 +149,23 @@ Rule KeyExtentFromInputs() {
       .doc = "Shape(keys or values of an Attention) => an extent of an input, plus another",
       .match = root,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        const Dim* symbol = SymbolIn(*m[root]);
-        if (!symbol) return InvalidModel("needs one extent, known as a symbol");
-        return ExtentFromInputs(*symbol, m[keys], b);
+        if (const Dim* symbol = SymbolIn(*m[root]))
+          if (auto extent = ExtentFromInputs(*symbol, m[keys], b); extent.ok()) return extent;
+        return SumOfParts(m.node(root), b);
       },
       .fires_on = {R"(graph g(q: f32[1,2,S,4], v: f32[1,2,S,4], p: f32[1,2,P,4], m: f32[1,1,S,1])
              -> (y, n) { n = Concat(p, v) {axis=2}  t = Shape(n) {start=2, end=3}
              a = const i64[3] {1,1,1}  e = Concat(a, t) {axis=0}  w = Expand(m, e)
-             y = Attention(q, n, n, w) })"},
+             y = Attention(q, n, n, w) })",
+                   R"(graph g(q: f32[1,2,S,4], v: f32[1,2,?,4], p: f32[1,2,P,4]) -> (y, n, t) {
+             n = Concat(p, v) {axis=-2}  t = Shape(n) {start=2, end=3}
+             y = Attention(q, n, n) })"},
       .silent_on = {{R"(graph g(v: f32[1,2,S,4], p: f32[1,2,P,4]) -> (n, y) {
               n = Concat(p, v) {axis=2}  y = Shape(n) {start=2, end=3} })",
                      "keys or values of an Attention"},
                     {R"(graph g(q: f32[1,2,S,4], v: f32[1,2,S,4], p: f32[1,2,P,4]) -> (y, t) {
               n = Concat(p, v) {axis=2}  t = Shape(n)  y = Attention(q, n, n) })",
-                     "one extent, known as a symbol"}},
+                     "or of two parts"}},
   };
 }
 

@@ -1,10 +1,11 @@
 #include "passes/blocks/attention.h"
 #include "passes/rewrite/queries.h"
+#include "passes/rewrite/same_extent.h"
 
 namespace infer {
 
 bool SameDim(const Value& a, int i, const Value& b, int j) {
-  return a.shape()[i].KnownEqual(b.shape()[j]);
+  return a.shape()[i].KnownEqual(b.shape()[j]) || SameExtent(a, i, b, j);
 }
 
 Result<Value*> WithLastTwoExchanged(Value* v, PatchBuilder& b) {

@@ -67,7 +67,7 @@ bool HasLastAxisSecond(const Node& view, int64_t channels) {
 constexpr const char* kNorm = R"(s = const f32[3] ~3  o = const f32[3] ~4  m = const f32[3] ~5
                                  v = const f32[3] {0.5, 1, 2} )";
 
-std::string Example(const char* begin, const char* rest) {
+std::string NormedExample(const char* begin, const char* rest) {
   return Cat("graph g(", begin, kNorm, rest, " }");
 }
 
@@ -155,26 +155,29 @@ Rule FoldBatchNormBehindView() {
         return b(old.op(), std::move(operands), old.attrs());
       },
       .fires_on =
-          {Example("x: f32[2,5,4]) -> (y) { w = const f32[4,3] ~1  b = const f32[3] ~2 ",
-                   R"(t = MatMul(x, w)  u = Add(t, b)  r = Flatten(u) {axis=2}
+          {NormedExample("x: f32[2,5,4]) -> (y) { w = const f32[4,3] ~1  b = const f32[3] ~2 ",
+                         R"(t = MatMul(x, w)  u = Add(t, b)  r = Flatten(u) {axis=2}
                       y = BatchNormalization(r, s, o, m, v))"),
-           Example("x: f32[N,5,4]) -> (y) { w = const f32[4,3] ~1  to = const i64[2] {-1, 3} ",
-                   "t = MatMul(x, w)  r = Reshape(t, to)  y = BatchNormalization(r, s, o, m, v)"),
-           Example("x: f32[N,5,4]) -> (y) { w = const f32[4,3] ~1 ",
-                   R"(t = MatMul(x, w)  r = Transpose(t) {perm=[0,2,1]}
+           NormedExample(
+               "x: f32[N,5,4]) -> (y) { w = const f32[4,3] ~1  to = const i64[2] {-1, 3} ",
+               "t = MatMul(x, w)  r = Reshape(t, to)  y = BatchNormalization(r, s, o, m, v)"),
+           NormedExample("x: f32[N,5,4]) -> (y) { w = const f32[4,3] ~1 ",
+                         R"(t = MatMul(x, w)  r = Transpose(t) {perm=[0,2,1]}
                       y = BatchNormalization(r, s, o, m, v))"),
-           Example("x: f32[2,4,1,6]) -> (y) { w = const f32[3,4,1,3] ~1  at = const i64[1] {2} ",
-                   "t = Conv(x, w)  r = Squeeze(t, at)  y = BatchNormalization(r, s, o, m, v)")},
-      .silent_on = {{Example("x: f32[3,2,4]) -> (y) { w = const f32[4,3] ~1 ",
-                             R"(t = MatMul(x, w)  r = Transpose(t) {perm=[1,0,2]}
+           NormedExample(
+               "x: f32[2,4,1,6]) -> (y) { w = const f32[3,4,1,3] ~1  at = const i64[1] {2} ",
+               "t = Conv(x, w)  r = Squeeze(t, at)  y = BatchNormalization(r, s, o, m, v)")},
+      .silent_on = {{NormedExample("x: f32[3,2,4]) -> (y) { w = const f32[4,3] ~1 ",
+                                   R"(t = MatMul(x, w)  r = Transpose(t) {perm=[1,0,2]}
                        y = BatchNormalization(r, s, o, m, v))"),
                      "whose channels are the columns"},
-                    {Example("x: f32[2,4,1,6]) -> (y) { w = const f32[3,4,1,3] ~1 ",
-                             R"(to = const i64[3] {4, 3, 2}  t = Conv(x, w)  r = Reshape(t, to)
+                    {NormedExample(
+                         "x: f32[2,4,1,6]) -> (y) { w = const f32[3,4,1,3] ~1 ",
+                         R"(to = const i64[3] {4, 3, 2}  t = Conv(x, w)  r = Reshape(t, to)
                        y = BatchNormalization(r, s, o, m, v))"),
                      "keeps the channels of the layer"},
-                    {Example("x: f32[2,5,4]) -> (y, r) { w = const f32[4,3] ~1 ",
-                             R"(t = MatMul(x, w)  r = Flatten(t) {axis=2}
+                    {NormedExample("x: f32[2,5,4]) -> (y, r) { w = const f32[4,3] ~1 ",
+                                   R"(t = MatMul(x, w)  r = Flatten(t) {axis=2}
                        y = BatchNormalization(r, s, o, m, v))"),
                      "'r' has other uses"}},
   };

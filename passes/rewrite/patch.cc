@@ -74,6 +74,10 @@ Value* PatchBuilder::Const(Tensor t) {
   return v;
 }
 
+void PatchBuilder::HasExtentsOf(Value* made, const Value& outer) {
+  if (const auto both = Meet(made->type(), outer.type()); both.ok()) editor_.SetType(made, *both);
+}
+
 void PatchBuilder::Replace(Value* outer, Value* with) {
   editor_.MarkOutput(In(with));
   patch_.outputs.push_back(outer);
@@ -308,8 +312,13 @@ class Splicer {
     if (!added.ok()) return Internal(Cat("splicing: ", added.status().message()));
     Node* made = *added;
     made_.push_back(made);
-    for (size_t i = 0; i < n.outputs().size(); ++i)
-      if (n.outputs()[i]) outer_[n.outputs()[i]] = made->outputs()[i];
+    for (size_t i = 0; i < n.outputs().size(); ++i) {
+      if (!n.output(i)) continue;
+      outer_[n.output(i)] = made->output(i);
+      // PatchBuilder::HasExtentsOf
+      if (const auto both = Meet(n.output(i)->type(), made->output(i)->type()); both.ok())
+        e_.SetType(made->output(i), *both);
+    }
     if (listener_.added) listener_.added(*made);
     return {};
   }

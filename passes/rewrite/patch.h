@@ -42,6 +42,8 @@ class PatchBuilder {
   /// A further value of the region that `with` takes the place of (the root's is what the rule
   /// returns).
   void Replace(Value* outer, Value* with);
+  /// `made`, a value of the patch, has the extents of `outer`, which inference may not find out.
+  void HasExtentsOf(Value* made, const Value& outer);
   /// The patch stands for `node`, too, which is none of the match: a rule may follow the graph
   /// further than its pattern says. Its results that are still read must be replaced.
   void Cover(Node* node);
