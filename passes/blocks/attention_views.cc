@@ -9,11 +9,14 @@ bool SameDim(const Value& a, int i, const Value& b, int j) {
 }
 
 Result<Value*> WithLastTwoExchanged(Value* v, PatchBuilder& b) {
+  if (RankOf(*v) < 2) return InvalidModel("needs operands of two axes or more");
   std::vector<int64_t> perm;
   for (int i = 0; i < RankOf(*v); ++i) perm.push_back(i);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  if (v->producer() && v->producer()->Is(Trait::kPermutation)) {
-    perm = ComposePerms(PermOf(*v->producer()), perm);
+  // Of an input of unknown rank nothing would be known any more.
+  if (v->producer() && v->producer()->Is(Trait::kPermutation) &&
+      RankOf(*v->producer()->input(0)) == RankOf(*v)) {
+    perm = ComposePerms(PermOf(*v->producer(), RankOf(*v)), perm);
     v = v->producer()->input(0);
     if (IsIdentityPerm(perm)) return v;
   }

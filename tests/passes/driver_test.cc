@@ -174,5 +174,18 @@ TEST(Driver, IsLinear) {
   EXPECT_NEAR(static_cast<double>(large.attempts), 10.0 * static_cast<double>(small.attempts), 1e4);
 }
 
+/// A Transpose says how many axes its operand has, which alone does not: found by the property test
+/// of the night, as a crash.
+TEST(Driver, AttentionOfQueriesOfUnknownRank) {
+  Graph g = Parsed(R"(graph g(q: f32[*], k: f32[N,T,4], v: f32[N,T,3]) -> (y) {
+    qt = Transpose(q) {perm=[0,2,1]}  s = MatMul(k, qt)  p = Softmax(s) {axis=-2}
+    vt = Transpose(v) {perm=[0,2,1]}  y = MatMul(vt, p) })");
+  const auto report = Optimize(g, {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  for (const auto& n : g.nodes()) {
+    if (n->Is("Softmax")) EXPECT_EQ(n->Attr<int64_t>("axis"), -1) << "the keys come last";
+  }
+}
+
 }  // namespace
 }  // namespace infer
