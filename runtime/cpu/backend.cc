@@ -241,6 +241,10 @@ KernelList CpuKernels() {
       LpNormKernels,
       IntegerReduceKernels,
       RunningKernels,
+      FeatureKernels,
+      ForestKernels,
+      LinearModelKernels,
+      SvmKernels,
   };
   for (const Family family : families) {
     KernelList list = family();
