@@ -63,7 +63,8 @@ SupportVectors::SupportVectors(const SvmKernel& kernel, std::span<const float> v
   }
   groups_ = (supports_ + simd::kSupports - 1) / simd::kSupports;
   wide_ = Pack<double>(wide);
-  if (!is_f32 || kernel_.kind == SvmKernelKind::kLinear) return;
+  if (!is_f32 || kernel_.kind == SvmKernelKind::kLinear || kernel_.kind == SvmKernelKind::kRbf)
+    return;
   narrow_ = Pack<float>(wide);
   is_wide_ = !NarrowIsEnough(vectors, enough);
   if (is_wide_)

@@ -23,8 +23,8 @@ class SupportVectors {
   /// "" or why not: kernels whose functions the loops lack.
   static std::string Refuse(const SvmKernel& kernel);
   /// A function for each entry of `rho`; two terms for each, of which the second may be empty. In
-  /// f32 where that is near enough for the support vectors themselves as rows: within `enough` of
-  /// the largest value; else, and where rows are no f32, in double. Pre: Refuse(kernel) is "";
+  /// double; powers and tangents of f32 rows in f32, where that is near enough for the support
+  /// vectors themselves as rows: within `enough` of the largest value. Pre: Refuse(kernel) is "";
   /// `vectors` are some rows of the features.
   SupportVectors(const SvmKernel& kernel, std::span<const float> vectors, int64_t supports,
                  std::span<const float> weights, std::vector<SupportTerm> terms,
