@@ -243,6 +243,7 @@ KernelList CpuKernels() {
       RunningKernels,
       FeatureKernels,
       ForestKernels,
+      LabelKernels,
       LinearModelKernels,
       SvmKernels,
   };

@@ -47,8 +47,6 @@ Tensor RowsLike(int64_t rows, int64_t features, uint64_t seed) {
   return RandomInput(DType::kF32, {rows, features}, random);
 }
 
-// ---- Support vector machines -----------------------------------------------------------------
-
 struct Machine {
   std::string kernel = "RBF", params = "[0.125, 0.25, 3.0]";
   std::vector<int64_t> counts = {7, 9};  ///< of vectors, by class
@@ -105,7 +103,7 @@ TEST(Classical, SupportVectorsMeetOtherNumbers) {
   m.more = ", post_transform=\"SOFTMAX\"";
   m.counts = {4, 5, 6};
   ExpectOwn(CheckGraph(ClassifierText(m, 9, 4), 4));
-  // Degrees that are no small integers, and labels of text, are the reference's.
+  // Degrees that are no small integers are the reference's.
   m.kernel = "POLY";
   m.params = "[0.0, 2.0, 1.5]";
   CheckGraph(ClassifierText(m, 5, 5), 5);
@@ -398,6 +396,54 @@ TEST(Classical, FeaturesByTheirPlaces) {
                            {type == "i64" ? Tensor::Of<int64_t>({2, 2}, {1, -2, 5, 1})
                                           : Tensor::Of<int32_t>({2, 2}, {1, -2, 5, 1})},
                            0));
+}
+
+TEST(Classical, LabelsOfNumbers) {
+  // A key that stands twice has its last value; there is one zero, and one NaN.
+  const std::pair<std::string_view, Tensor> cases[] = {
+      {"keys_int64s=[0, 7, -3, 7, 5000]", Tensor::Of<int64_t>({6}, {7, 0, 5000, 1, -3, -1})},
+      {"keys_floats=[0.5, nan, 0.0]", Tensor::Of<float>({4}, {kNaN, -0.0f, 0.5f, 7})}};
+  for (const auto& [keys, x] : cases)
+    for (std::string_view values : {"int64s", "floats"}) {
+      const bool whole = values == "int64s", five = x.dtype() == DType::kI64;
+      const std::string text =
+          Cat("graph g(x: ", Name(x.dtype()), "[", x.num_elements(),
+              "]) -> (y) { y = ai.onnx.ml::LabelEncoder(x) {", keys, ", values_", values, "=",
+              whole ? (five ? "[1, 2, 3, 4, 5]" : "[1, 2, 3]")
+                    : (five ? "[1.0, 2.0, 3.0, 4.0, 5.0]" : "[1.0, 2.0, 3.0]"),
+              ", default_", whole ? "int64=9" : "float=9.5", "} }");
+      ExpectOwn(CheckGraph(text, std::vector<Datum>{x}, 0));
+    }
+  // Text is looked up by the reference.
+  CheckGraph(
+      "graph g() -> (y) { x = const str[3] {\"a\", \"b\", \"c\"}"
+      " y = ai.onnx.ml::LabelEncoder(x) {keys_strings=[\"a\", \"b\"], values_int64s=[5, 6]} }",
+      1, 0);
+}
+
+/// The classes run on the kernels of numbers, and a Gather gives the text.
+TEST(Classical, LabelsOfText) {
+  Random random(2);
+  Trees trees;
+  for (int64_t t = 0; t < 5; ++t) trees.Grow(t, 3, 4, 3, {"BRANCH_LEQ"}, false, random);
+  Machine m;
+  m.counts = {4, 5, 6};
+  std::string svm = ClassifierText(m, 9, 4);
+  const std::string_view numbers = "classlabels_ints=[4, 5, 6]",
+                         texts = "classlabels_strings=[\"x\", \"y\", \"zz\"]";
+  svm.replace(svm.find(numbers), numbers.size(), texts);
+  const std::string x = "graph g(x: f32[9,4]) -> (y, z) { y, z = ai.onnx.ml::";
+  for (const std::string& text :
+       {svm,
+        Cat(x, "LinearClassifier(x) {", texts, ", coefficients=", ListOf(Numbers(12, random)),
+            "} }"),
+        Cat(x, "TreeEnsembleClassifier(x) {", texts, ", ", trees.Text("class"), "} }"),
+        Cat("graph g(x: f32[9,4]) -> (z) { y, z = ai.onnx.ml::TreeEnsembleClassifier(x) {", texts,
+            ", ", trees.Text("class"), "} }")}) {
+    const auto steps = CheckGraph(text, 5);
+    if (BackendUnderTest().name() != "cpu" || steps.empty()) continue;
+    EXPECT_EQ(steps[0].kernel.substr(0, 4), "own:") << steps[0].op << steps[0].kernel;
+  }
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ KernelList LrnKernels();
 KernelList PowKernels();
 KernelList FeatureKernels();      ///< ArrayFeatureExtractor, Scaler, Normalizer, Imputer, ... (own)
 KernelList ForestKernels();       ///< TreeEnsemble, TreeEnsembleClassifier, -Regressor (own)
+KernelList LabelKernels();        ///< LabelEncoder of numbers (own)
 KernelList LinearModelKernels();  ///< LinearClassifier, LinearRegressor (own)
 KernelList SvmKernels();          ///< SVMClassifier, SVMRegressor (own)
 KernelList ElementKernels();      ///< any type: arithmetic, comparisons, logic, Cast, Where
