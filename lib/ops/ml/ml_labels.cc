@@ -217,8 +217,8 @@ std::span<const OpDef> MlLabelOps() {
           .reference = RunLabelEncoder,
           .prepare = PrepareLabels,
           .lift = LiftLabelEncoder,
-          .example = R"(graph g() -> (y) { x = const str[3] {"a", "b", "c"}
-            y = ai.onnx.ml::LabelEncoder(x) {keys_strings=["a", "b"], values_int64s=[5, 6]} })",
+          .example = R"(graph g(x: i64[3]) -> (y) {
+            y = ai.onnx.ml::LabelEncoder(x) {keys_int64s=[0, 1], values_floats=[5.5, 6.0]} })",
       },
   };
   return ops;

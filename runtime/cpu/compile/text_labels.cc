@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::string_view kTexts = "classlabels_strings";
 
-/// The attribute with labels that are numbers; "": no classifier.
+/// The attribute with labels that are numbers; "": no operator that gives labels and scores.
 std::string_view NumbersOf(const OpDef& def) {
-  if (def.domain != "ai.onnx.ml" || !def.FindAttr(kTexts)) return "";
+  if (def.domain != "ai.onnx.ml" || def.outputs.size() != 2 || !def.FindAttr(kTexts)) return "";
   return def.FindAttr("classlabels_int64s") ? "classlabels_int64s" : "classlabels_ints";
 }
 
