@@ -107,15 +107,18 @@ Status RunSvmClassifier(OpRun& run) {
   return {};
 }
 
-/// Per support vector and feature a difference, a product and a sum.
+/// Per support vector and feature a difference, a product and a sum, then the kernel's function.
 Cost CostSvm(const OpCall& call) {
   Cost c = TrafficOf(call);
   const auto vectors = static_cast<int64_t>(ListAttr<float>(call, "support_vectors").size());
   const auto coefficients = static_cast<int64_t>(ListAttr<float>(call, "coefficients").size());
   const Dim features = FeaturesOf(call);
-  if (features.is_static() && features.value() > 0)
-    c.flops = 3 * (vectors > 0 ? vectors : coefficients) *
-              (StaticElements(call.shape(0)) / features.value());
+  if (features.is_static() && features.value() > 0) {
+    constexpr int64_t kOfFunction = 30;
+    const int64_t rows = StaticElements(call.shape(0)) / features.value();
+    c.flops = rows * (vectors > 0 ? 3 * vectors + vectors / features.value() * kOfFunction
+                                  : 3 * coefficients);
+  }
   c.bytes_read += 4 * (vectors + coefficients);
   return c;
 }

@@ -7,6 +7,22 @@
 namespace infer {
 namespace {
 
+/// A row passes about as many nodes of a tree as a balanced one of its size has above a leaf. Each
+/// is waited for, and comes in a cache line of its own.
+Cost CostForest(const OpCall& call) {
+  constexpr double kLine = 64;
+  Cost c = TrafficOf(call);
+  const auto model = call.Prepared<ForestModel>();
+  const Dim features = FeaturesOf(call);
+  if (!model.ok() || !features.is_static() || features.value() == 0) return c;
+  const auto trees = static_cast<double>((*model)->forest.roots.size());
+  const auto nodes = static_cast<double>((*model)->forest.nodes.size());
+  const double rows = static_cast<double>(StaticElements(call.shape(0)) / features.value());
+  if (trees > 0)
+    c.bytes_read += static_cast<int64_t>(kLine * rows * trees * std::log2(1 + nodes / trees));
+  return c;
+}
+
 // ---- What votes come to ----------------------------------------------------------------------
 
 void SetPair(std::span<double> scores, double first, double second) {
@@ -237,6 +253,7 @@ std::span<const OpDef> MlTreeOps() {
           .infer = InferEnsemble,
           .reference = RunEnsemble,
           .prepare = PrepareEnsemble,
+          .cost = CostForest,
           .example = R"(graph g(x: f32[3,2]) -> (y) {
             y = ai.onnx.ml::TreeEnsemble(x) {n_targets=2, tree_roots=[0],
               nodes_featureids=[0, 1], nodes_modes=const u8[2] {0, 0}, nodes_splits=const f32[2] {0.5, 0.25},
@@ -264,6 +281,7 @@ std::span<const OpDef> MlTreeOps() {
           .infer = InferRegressor,
           .reference = RunRegressor,
           .prepare = PrepareRegressor,
+          .cost = CostForest,
           .example = R"(graph g(x: f32[3,2]) -> (y) {
             y = ai.onnx.ml::TreeEnsembleRegressor(x) {n_targets=1, nodes_treeids=[0, 0, 0],
               nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0], nodes_values=[0.5, 0.0, 0.0],
@@ -291,6 +309,7 @@ std::span<const OpDef> MlTreeOps() {
           .infer = InferClassifier,
           .reference = RunClassifier,
           .prepare = PrepareClassifier,
+          .cost = CostForest,
           .example = R"(graph g(x: f32[3,2]) -> (y, z) {
             y, z = ai.onnx.ml::TreeEnsembleClassifier(x) {classlabels_int64s=[4, 7, 9],
               nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0],
