@@ -37,6 +37,7 @@ std::vector<Rule> SimplifyRules() {
       SliceByGather(),
       SliceOfShuffle(),
       MergeGatherUnsqueeze(),
+      GatherColumns(),
       MergeConcats(),
       CancelSplitConcat(),
       CancelConcatSplit(),
