@@ -7,7 +7,7 @@
 namespace infer {
 namespace {
 
-constexpr size_t kMostColumns = size_t{1} << 16;
+constexpr size_t kMostColumns = size_t{1} << 16, kMostFactors = 8;
 
 /// Some columns of x [rows, columns], or their product as one column.
 struct Columns {
@@ -38,11 +38,9 @@ std::optional<Columns> PickedColumnsOf(const Value* v) {
     return std::nullopt;
   c.pick = n;
   const auto places = ConstantInts(*n, 1);
-  // Below 0 is an error here, and counts from the end in a Gather.
-  if (!places || places->empty() ||
-      std::any_of(places->begin(), places->end(), [](int64_t p) { return p < 0; }))
-    return std::nullopt;
+  if (!places || places->empty()) return std::nullopt;
   c.places = *places;
+  if (c.product && c.places.size() > kMostFactors) return std::nullopt;
   return c;
 }
 
@@ -78,35 +76,43 @@ bool HasRun(const Value& root) {
   });
 }
 
-Result<Value*> GatherRun(const ColumnRun& run, PatchBuilder& b) {
+/// Factor `k` of all products side by side, or all columns where there are none.
+Result<Value*> PickFactor(const ColumnRun& run, std::optional<size_t> k, PatchBuilder& b) {
   std::vector<int64_t> places;
   for (const Columns& c : run.parts) {
-    places.insert(places.end(), c.places.begin(), c.places.end());
+    const auto first = c.places.begin() + static_cast<ptrdiff_t>(k.value_or(0));
+    places.insert(places.end(), first, k ? first + 1 : c.places.end());
+  }
+  // ONNX Runtime takes less time for this operator than for a Gather of single elements.
+  return b("ai.onnx.ml::ArrayFeatureExtractor", {run.parts[0].x(), b.Ints(places)});
+}
+
+Result<Value*> PickRun(const ColumnRun& run, PatchBuilder& b) {
+  for (const Columns& c : run.parts) {
     b.Cover(c.pick);
     if (c.product) b.Cover(c.product);
   }
-  Dims dims = {static_cast<int64_t>(places.size())};
-  if (run.parts[0].product)
-    dims = {static_cast<int64_t>(run.parts.size()),
-            static_cast<int64_t>(run.parts[0].places.size())};
-  INFER_ASSIGN(Value * y,
-               b("Gather", {run.parts[0].x(), b.Const(Tensor::Of<int64_t>(dims, places))},
-                 {{"axis", int64_t{1}}}));
-  if (dims.size() == 1) return y;
-  return b("ReduceProd", {y, b.Ints({2})}, {{"keepdims", int64_t{0}}});
+  if (!run.parts[0].product) return PickFactor(run, std::nullopt, b);
+  INFER_ASSIGN(Value * y, PickFactor(run, 0, b));
+  for (size_t k = 1; k < run.parts[0].places.size(); ++k) {
+    INFER_ASSIGN(Value * factor, PickFactor(run, k, b));
+    INFER_ASSIGN(y, b("Mul", {y, factor}));
+  }
+  return y;
 }
 
 }  // namespace
 
-Rule GatherColumns() {
+Rule PickColumnsTogether() {
   Pattern root = Op("Concat", {})
                      .MoreInputs()
                      .Where("columns side by side that are picked alike from one tensor", HasRun);
   return {
-      .name = "gather-columns",
+      .name = "pick-columns-together",
       .doc =
           "Concat(ReduceProd(ArrayFeatureExtractor(x, a)), ReduceProd(ArrayFeatureExtractor(x, "
-          "b)), ...) => ReduceProd(Gather(x, [a, b, ...])); the same without products",
+          "b)), ...) => Mul(ArrayFeatureExtractor(x, [a0, b0, ...]), ArrayFeatureExtractor(x, "
+          "[a1, b1, ...])); without products one ArrayFeatureExtractor",
       .match = root,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Node& n = m.node(root);
@@ -114,7 +120,7 @@ Rule GatherColumns() {
         for (const ColumnRun& run : RunsOf(n)) {
           Value* part = n.input(run.first);
           if (run.parts.size() > 1) {
-            INFER_ASSIGN(part, GatherRun(run, b));
+            INFER_ASSIGN(part, PickRun(run, b));
           }
           parts.push_back(part);
         }

@@ -37,7 +37,7 @@ std::vector<Rule> SimplifyRules() {
       SliceByGather(),
       SliceOfShuffle(),
       MergeGatherUnsqueeze(),
-      GatherColumns(),
+      PickColumnsTogether(),
       MergeConcats(),
       CancelSplitConcat(),
       CancelConcatSplit(),

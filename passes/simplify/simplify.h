@@ -62,7 +62,7 @@ Rule SliceOfShape();
 Rule SliceByGather();
 Rule SliceOfShuffle();
 Rule MergeGatherUnsqueeze();
-Rule GatherColumns();
+Rule PickColumnsTogether();
 Rule MergeConcats();
 Rule CancelSplitConcat();
 Rule CancelConcatSplit();

@@ -176,7 +176,7 @@ TEST(Pipeline, GoldenText) {
     slice-by-gather
     slice-of-shuffle
     merge-gather-unsqueeze
-    gather-columns
+    pick-columns-together
     merge-concats
     cancel-split-concat
     cancel-concat-split
