@@ -17,9 +17,10 @@ Cost CostForest(const OpCall& call) {
   if (!model.ok() || !features.is_static() || features.value() == 0) return c;
   const auto trees = static_cast<double>((*model)->forest.roots.size());
   const auto nodes = static_cast<double>((*model)->forest.nodes.size());
-  const double rows = static_cast<double>(StaticElements(call.shape(0)) / features.value());
-  if (trees > 0)
-    c.bytes_read += static_cast<int64_t>(kLine * rows * trees * std::log2(1 + nodes / trees));
+  const int64_t rows = StaticElements(call.shape(0)) / features.value();
+  if (trees == 0) return c;
+  const double lines = static_cast<double>(rows) * trees * std::log2(1 + nodes / trees);
+  c.bytes_read += static_cast<int64_t>(std::min(kLine * lines, 0x1p60));
   return c;
 }
 
