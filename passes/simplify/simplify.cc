@@ -37,6 +37,7 @@ std::vector<Rule> SimplifyRules() {
       SliceByGather(),
       SliceOfShuffle(),
       MergeGatherUnsqueeze(),
+      PickColumnsTogether(),
       MergeConcats(),
       CancelSplitConcat(),
       CancelConcatSplit(),

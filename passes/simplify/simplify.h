@@ -62,6 +62,7 @@ Rule SliceOfShape();
 Rule SliceByGather();
 Rule SliceOfShuffle();
 Rule MergeGatherUnsqueeze();
+Rule PickColumnsTogether();
 Rule MergeConcats();
 Rule CancelSplitConcat();
 Rule CancelConcatSplit();

@@ -241,6 +241,11 @@ KernelList CpuKernels() {
       LpNormKernels,
       IntegerReduceKernels,
       RunningKernels,
+      FeatureKernels,
+      ForestKernels,
+      LabelKernels,
+      LinearModelKernels,
+      SvmKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

@@ -176,6 +176,7 @@ TEST(Pipeline, GoldenText) {
     slice-by-gather
     slice-of-shuffle
     merge-gather-unsqueeze
+    pick-columns-together
     merge-concats
     cancel-split-concat
     cancel-concat-split

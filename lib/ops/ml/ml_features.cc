@@ -305,7 +305,7 @@ std::span<const OpDef> MlFeatureOps() {
           .tolerance = 0,
           .infer = InferOneHotEncoder,
           .reference = RunOneHotEncoder,
-          .example = R"(graph g() -> (y) { x = const i64[3] {1, 5, 2}
+          .example = R"(graph g(x: i64[3]) -> (y) {
             y = ai.onnx.ml::OneHotEncoder(x) {cats_int64s=[1, 2, 3]} })",
       },
       {

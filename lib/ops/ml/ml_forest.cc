@@ -50,18 +50,6 @@ Fault FindLeaves(const Forest& f, size_t root, std::span<const std::span<const T
   return Fault::kCycle;
 }
 
-void Count(Aggregate how, const Vote& v, std::vector<double>& scores, std::vector<char>& voted) {
-  double& s = scores[static_cast<size_t>(v.target)];
-  char& any = voted[static_cast<size_t>(v.target)];
-  if (how == Aggregate::kSum || how == Aggregate::kAverage)
-    s += v.weight;
-  else if (!any)
-    s = v.weight;
-  else
-    s = how == Aggregate::kMin ? std::min(s, v.weight) : std::max(s, v.weight);
-  any = 1;
-}
-
 /// The votes of all trees for some rows.
 struct RowScores {
   std::array<std::vector<double>, kTogether> scores;
@@ -81,7 +69,7 @@ Fault SumVotes(const Forest& f, Aggregate how, std::span<const std::span<const T
       return fault;
     for (size_t r = 0; r < rows.size(); ++r)
       for (size_t i = leaves[r]->begin; i < leaves[r]->end; ++i)
-        Count(how, f.votes[i], of.scores[r], of.voted[r]);
+        CountVote(how, f.votes[i], of.scores[r], of.voted[r]);
   }
   if (how == Aggregate::kAverage)
     for (size_t r = 0; r < rows.size(); ++r)

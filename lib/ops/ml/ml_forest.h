@@ -1,5 +1,6 @@
 #pragma once
 /// Decision forests of ai.onnx.ml, whatever attributes they were read from.
+#include <algorithm>
 #include <array>
 
 #include "lib/ops/ml/ml_scores.h"
@@ -49,6 +50,25 @@ Result<Forest> ReadEnsemble(const OpCall& call);
 /// "class". InvalidModel: lists of different lengths, nodes that are not there, stand twice or are
 /// reached by no root.
 Result<Forest> ReadLegacyForest(const OpCall& call, const std::string& votes, int64_t targets);
+
+/// Adds a vote to a row's scores, by target; voted: which have had one.
+inline void CountVote(Aggregate how, const Vote& v, std::span<double> scores,
+                      std::span<char> voted) {
+  double& s = scores[static_cast<size_t>(v.target)];
+  char& any = voted[static_cast<size_t>(v.target)];
+  if (how == Aggregate::kSum || how == Aggregate::kAverage)
+    s += v.weight;
+  else if (!any)
+    s = v.weight;
+  else
+    s = how == Aggregate::kMin ? std::min(s, v.weight) : std::max(s, v.weight);
+  any = 1;
+}
+/// The values of a regression, out of the sums of a row's votes.
+void FinishTargets(const ForestModel& model, std::span<double> scores);
+/// The class and the scores, out of the sums of a row's votes.
+int64_t DecideClass(const ForestModel& model, std::span<double> scores,
+                    std::span<const char> voted);
 
 using RowUse = FunctionRef<void(int64_t, std::vector<double>&, const std::vector<char>&)>;
 /// Calls use(row, scores, voted) for each row of `x` with the targets' values before any transform

@@ -1,9 +1,8 @@
 /// ai.onnx.ml: operators that replace elements by what stands beside them in a list.
+#include "lib/ops/ml/ml_labels.h"
+
 #include <cmath>
 #include <map>
-#include <unordered_map>
-
-#include "lib/ops/ml/ml_scores.h"
 
 namespace infer {
 namespace {
@@ -87,24 +86,15 @@ Result<Tensor> DefaultLabel(const OpCall& call, DType t) {
   return d;
 }
 
-/// A key that makes equal what LabelEncoder takes for equal: text by its bytes, integers as they
-/// are, floats by value, with one zero and one NaN.
-std::string KeyOf(const Tensor& t, int64_t i) {
-  if (t.dtype() == DType::kString) return t.strings()[static_cast<size_t>(i)];
-  if (IsInteger(t.dtype())) return std::to_string(t.IntAt(i));
-  const double v = t.At(i);
-  return std::isnan(v) ? "nan" : FormatDouble(v == 0 ? 0.0 : v);
+int64_t NumberKeyOf(const Tensor& t, int64_t i) {
+  return IsInteger(t.dtype()) ? LabelTable::KeyOf(t.IntAt(i)) : LabelTable::KeyOf(t.At(i));
 }
 
-struct Labels {
-  DType key = DType::kUndefined;
-  Tensor values, otherwise;
-  std::unordered_map<std::string, int64_t> position;  // of a key among the values
-};
+}  // namespace
 
 Result<std::shared_ptr<const void>> PrepareLabels(const OpCall& call) {
-  auto made = std::make_shared<Labels>();
-  Labels& l = *made;
+  auto made = std::make_shared<LabelTable>();
+  LabelTable& l = *made;
   INFER_ASSIGN(const Tensor keys, OneList(call, "keys"));
   INFER_ASSIGN(l.values, OneList(call, "values"));
   if (keys.num_elements() != l.values.num_elements())
@@ -113,12 +103,18 @@ Result<std::shared_ptr<const void>> PrepareLabels(const OpCall& call) {
     return InvalidModel(Cat("values cannot be ", Name(l.values.dtype())));
   INFER_ASSIGN(l.otherwise, DefaultLabel(call, l.values.dtype()));
   l.key = keys.dtype();
-  for (int64_t i = 0; i < keys.num_elements(); ++i) l.position[KeyOf(keys, i)] = i;
+  for (int64_t i = 0; i < keys.num_elements(); ++i)
+    if (l.key == DType::kString)
+      l.texts[keys.strings()[static_cast<size_t>(i)]] = i;
+    else
+      l.numbers[NumberKeyOf(keys, i)] = i;
   return std::shared_ptr<const void>(std::move(made));
 }
 
+namespace {
+
 Status InferLabelEncoder(OpCall& call) {
-  INFER_ASSIGN(const auto l, call.Prepared<Labels>());
+  INFER_ASSIGN(const auto l, call.Prepared<LabelTable>());
   if (call.dtype(0) != l->key && call.dtype(0) != DType::kUndefined)
     return InvalidModel(
         Cat("the operand is ", Name(call.dtype(0)), ", the keys are ", Name(l->key)));
@@ -126,16 +122,21 @@ Status InferLabelEncoder(OpCall& call) {
   return {};
 }
 
+int64_t TextPlaceOf(const LabelTable& l, const Tensor& x, int64_t i) {
+  const auto found = l.texts.find(x.strings()[static_cast<size_t>(i)]);
+  return found == l.texts.end() ? -1 : found->second;
+}
+
 Status RunLabelEncoder(OpRun& run) {
-  INFER_ASSIGN(const auto labels, run.call().Prepared<Labels>());
-  const Labels& l = *labels;
+  INFER_ASSIGN(const auto labels, run.call().Prepared<LabelTable>());
+  const LabelTable& l = *labels;
   const Tensor& x = run.in(0);
   Tensor& y = run.Out(0, l.values.dtype(), x.dims());
   for (int64_t i = 0; i < x.num_elements(); ++i) {
-    const auto found = l.position.find(KeyOf(x, i));
-    const bool listed = found != l.position.end();
-    const Tensor& from = listed ? l.values : l.otherwise;
-    const int64_t at = listed ? found->second : 0;
+    const int64_t place =
+        l.key == DType::kString ? TextPlaceOf(l, x, i) : l.PlaceOf(NumberKeyOf(x, i));
+    const Tensor& from = place >= 0 ? l.values : l.otherwise;
+    const int64_t at = std::max<int64_t>(place, 0);
     if (y.dtype() == DType::kString)
       y.mutable_strings()[static_cast<size_t>(i)] = from.strings()[static_cast<size_t>(at)];
     else if (IsInteger(y.dtype()))
@@ -216,8 +217,8 @@ std::span<const OpDef> MlLabelOps() {
           .reference = RunLabelEncoder,
           .prepare = PrepareLabels,
           .lift = LiftLabelEncoder,
-          .example = R"(graph g() -> (y) { x = const str[3] {"a", "b", "c"}
-            y = ai.onnx.ml::LabelEncoder(x) {keys_strings=["a", "b"], values_int64s=[5, 6]} })",
+          .example = R"(graph g(x: i64[3]) -> (y) {
+            y = ai.onnx.ml::LabelEncoder(x) {keys_int64s=[0, 1], values_floats=[5.5, 6.0]} })",
       },
   };
   return ops;

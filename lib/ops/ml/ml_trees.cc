@@ -7,6 +7,64 @@
 namespace infer {
 namespace {
 
+/// A row passes about as many nodes of a tree as a balanced one of its size has above a leaf. Each
+/// is waited for, and comes in a cache line of its own.
+Cost CostForest(const OpCall& call) {
+  constexpr double kLine = 64;
+  Cost c = TrafficOf(call);
+  const auto model = call.Prepared<ForestModel>();
+  const Dim features = FeaturesOf(call);
+  if (!model.ok() || !features.is_static() || features.value() == 0) return c;
+  const auto trees = static_cast<double>((*model)->forest.roots.size());
+  const auto nodes = static_cast<double>((*model)->forest.nodes.size());
+  const int64_t rows = StaticElements(call.shape(0)) / features.value();
+  if (trees == 0) return c;
+  const double lines = static_cast<double>(rows) * trees * std::log2(1 + nodes / trees);
+  c.bytes_read += static_cast<int64_t>(std::min(kLine * lines, 0x1p60));
+  return c;
+}
+
+// ---- What votes come to ----------------------------------------------------------------------
+
+void SetPair(std::span<double> scores, double first, double second) {
+  scores[0] = first;
+  scores[1] = second;
+}
+
+/// Two classes, and all votes for one of them: its score decides. Votes that are all positive are
+/// probabilities, so the other class has the rest and one half is the border; else it has the
+/// opposite and 0 is the border. Such a pair is not put through a softmax. (ONNX Runtime's reading;
+/// the standard does not say.) Gives the class.
+int64_t DecideBinary(const ForestModel& model, std::span<double> scores) {
+  const bool positive = model.is_positive;
+  const double s =
+      scores[static_cast<size_t>(model.voted_class)] + (model.base.empty() ? 0 : model.base.back());
+  if (model.voted_class == 1) {
+    SetPair(scores, 0, s);
+    Apply(model.transform, scores);
+  } else if (model.transform == PostTransform::kLogistic) {
+    SetPair(scores, -s, s);
+    Apply(model.transform, scores);
+  } else {
+    SetPair(scores, positive ? 1 - s : -s, s);
+    if (model.transform == PostTransform::kProbit) Apply(model.transform, scores);
+  }
+  return s > (positive ? 0.5 : 0) ? 1 : 0;
+}
+
+/// The best class among those that have a vote, or a base value.
+int64_t Decide(const ForestModel& model, std::span<double> scores, std::span<const char> voted) {
+  int64_t best = -1;
+  for (size_t k = 0; k < scores.size(); ++k) {
+    if (!model.base.empty()) scores[k] += model.base[k];
+    if ((!model.base.empty() || voted[k]) &&
+        (best < 0 || scores[k] > scores[static_cast<size_t>(best)]))
+      best = static_cast<int64_t>(k);
+  }
+  Apply(model.transform, scores);
+  return std::max<int64_t>(best, 0);
+}
+
 // ---- TreeEnsemble ----------------------------------------------------------------------------
 
 Result<PostTransform> EnsembleTransform(const OpCall& call) {
@@ -29,9 +87,7 @@ Status RunRegression(OpRun& run, const ForestModel& model, DType out) {
   const int64_t targets = model.forest.targets;
   Tensor& y = run.Out(0, out, {RowsOf(run.in(0)).count, targets});
   return ForEachRow(model, run.in(0), [&](int64_t row, std::vector<double>& scores, const auto&) {
-    for (size_t i = 0; i < scores.size() && !model.base.empty(); ++i)
-      scores[i] += model.base.size() == 1 ? model.base[0] : model.base[i];
-    Apply(model.transform, scores);
+    FinishTargets(model, scores);
     for (int64_t i = 0; i < targets; ++i) y.Set(row * targets + i, scores[static_cast<size_t>(i)]);
   });
 }
@@ -121,41 +177,6 @@ Status InferClassifier(OpCall& call) {
   return {};
 }
 
-/// Two classes, and all votes for one of them: its score decides. Votes that are all positive are
-/// probabilities, so the other class has the rest and one half is the border; else it has the
-/// opposite and 0 is the border. Such a pair is not put through a softmax. (ONNX Runtime's reading;
-/// the standard does not say.) Gives the class.
-int64_t DecideBinary(const ForestModel& model, std::vector<double>& scores) {
-  const bool positive = model.is_positive;
-  const double s =
-      scores[static_cast<size_t>(model.voted_class)] + (model.base.empty() ? 0 : model.base.back());
-  if (model.voted_class == 1) {
-    scores = {0, s};
-    Apply(model.transform, scores);
-  } else if (model.transform == PostTransform::kLogistic) {
-    scores = {-s, s};
-    Apply(model.transform, scores);
-  } else {
-    scores = {positive ? 1 - s : -s, s};
-    if (model.transform == PostTransform::kProbit) Apply(model.transform, scores);
-  }
-  return s > (positive ? 0.5 : 0) ? 1 : 0;
-}
-
-/// The best class among those that have a vote, or a base value.
-int64_t Decide(const ForestModel& model, std::vector<double>& scores,
-               const std::vector<char>& voted) {
-  int64_t best = -1;
-  for (size_t k = 0; k < scores.size(); ++k) {
-    if (!model.base.empty()) scores[k] += model.base[k];
-    if ((!model.base.empty() || voted[k]) &&
-        (best < 0 || scores[k] > scores[static_cast<size_t>(best)]))
-      best = static_cast<int64_t>(k);
-  }
-  Apply(model.transform, scores);
-  return std::max<int64_t>(best, 0);
-}
-
 Status RunClassifier(OpRun& run) {
   INFER_ASSIGN(const auto model, run.call().Prepared<ForestModel>());
   const int64_t classes = model->labels.num_elements(), rows = RowsOf(run.in(0)).count;
@@ -163,8 +184,7 @@ Status RunClassifier(OpRun& run) {
   Tensor& z = run.Out(1, DType::kF32, {rows, classes});
   return ForEachRow(*model, run.in(0),
                     [&](int64_t row, std::vector<double>& scores, const std::vector<char>& voted) {
-                      const int64_t best = model->is_binary ? DecideBinary(*model, scores)
-                                                            : Decide(*model, scores, voted);
+                      const int64_t best = DecideClass(*model, scores, voted);
                       SetLabel(y, row, model->labels, best);
                       for (int64_t k = 0; k < classes; ++k)
                         z.Set(row * classes + k, scores[static_cast<size_t>(k)]);
@@ -191,6 +211,17 @@ std::vector<AttrDef> LegacyAttrs(std::vector<AttrDef> more) {
 }
 
 }  // namespace
+
+void FinishTargets(const ForestModel& model, std::span<double> scores) {
+  for (size_t i = 0; i < scores.size() && !model.base.empty(); ++i)
+    scores[i] += model.base.size() == 1 ? model.base[0] : model.base[i];
+  Apply(model.transform, scores);
+}
+
+int64_t DecideClass(const ForestModel& model, std::span<double> scores,
+                    std::span<const char> voted) {
+  return model.is_binary ? DecideBinary(model, scores) : Decide(model, scores, voted);
+}
 
 std::span<const OpDef> MlTreeOps() {
   static const OpDef ops[] = {
@@ -223,6 +254,7 @@ std::span<const OpDef> MlTreeOps() {
           .infer = InferEnsemble,
           .reference = RunEnsemble,
           .prepare = PrepareEnsemble,
+          .cost = CostForest,
           .example = R"(graph g(x: f32[3,2]) -> (y) {
             y = ai.onnx.ml::TreeEnsemble(x) {n_targets=2, tree_roots=[0],
               nodes_featureids=[0, 1], nodes_modes=const u8[2] {0, 0}, nodes_splits=const f32[2] {0.5, 0.25},
@@ -250,6 +282,7 @@ std::span<const OpDef> MlTreeOps() {
           .infer = InferRegressor,
           .reference = RunRegressor,
           .prepare = PrepareRegressor,
+          .cost = CostForest,
           .example = R"(graph g(x: f32[3,2]) -> (y) {
             y = ai.onnx.ml::TreeEnsembleRegressor(x) {n_targets=1, nodes_treeids=[0, 0, 0],
               nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0], nodes_values=[0.5, 0.0, 0.0],
@@ -277,6 +310,7 @@ std::span<const OpDef> MlTreeOps() {
           .infer = InferClassifier,
           .reference = RunClassifier,
           .prepare = PrepareClassifier,
+          .cost = CostForest,
           .example = R"(graph g(x: f32[3,2]) -> (y, z) {
             y, z = ai.onnx.ml::TreeEnsembleClassifier(x) {classlabels_int64s=[4, 7, 9],
               nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0],

@@ -3,6 +3,7 @@
 #include "lib/ops/common.h"
 #include "lib/ops/fused/nbits.h"
 #include "lib/ops/matmul/matmul.h"
+#include "lib/ops/move/move.h"
 #include "lib/ops/quantized/quant_reference.h"
 
 namespace infer {

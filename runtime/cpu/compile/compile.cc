@@ -10,6 +10,7 @@
 #include "runtime/cpu/compile/qoperators.h"
 #include "runtime/cpu/compile/quant_spellings.h"
 #include "runtime/cpu/compile/scattered_rows.h"
+#include "runtime/cpu/compile/text_labels.h"
 #include "runtime/cpu/compile/widen.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/elementwise/chain.h"
@@ -75,6 +76,8 @@ Status TakeCodes(CompileState& s) { return TakeQOperators(*s.graph, s.options.le
 Status UnifySpellings(CompileState& s) { return UnifyQuantSpellings(*s.graph).status(); }
 
 Status TakeRows(CompileState& s) { return ScatterRows(*s.graph).status(); }
+
+Status TakeLabels(CompileState& s) { return TakeTextLabels(*s.graph).status(); }
 
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));
@@ -189,6 +192,8 @@ constexpr CompileStep kSteps[] = {
     {"quant-spellings", "DQ and Q as other tools write them, next to the operators they belong to",
      1, UnifySpellings},
     {"scattered-rows", "ScatterElements by repeated indices as ScatterND of rows", 1, TakeRows},
+    {"text-labels", "classes by their numbers, and their labels of text by a Gather", 1,
+     TakeLabels},
     {"partition", "one step per node", 0, Partition},
     {"attention", "product, mask, Softmax, product and what moves their operands", 2,
      GroupAttentions},

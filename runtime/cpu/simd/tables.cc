@@ -11,6 +11,7 @@
 #include "runtime/cpu/simd/fourier.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"
+#include "runtime/cpu/simd/models.h"
 #include "runtime/cpu/simd/one_query.h"
 #include "runtime/cpu/simd/pairs.h"
 #include "runtime/cpu/simd/panels.h"

@@ -165,6 +165,7 @@ const std::set<std::string>& Unstated() {
                                             "ai.onnx.ml::Normalizer",
                                             "ai.onnx.ml::Imputer",
                                             "ai.onnx.ml::OneHotEncoder",
+                                            "ai.onnx.ml::LabelEncoder",
                                             "ai.onnx.ml::FeatureVectorizer",
                                             "ai.onnx.ml::ArrayFeatureExtractor",
                                             "ai.onnx.ml::LinearRegressor",

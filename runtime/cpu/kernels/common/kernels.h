@@ -62,7 +62,12 @@ KernelList DftKernels();
 KernelList StftKernels();
 KernelList LrnKernels();
 KernelList PowKernels();
-KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
+KernelList FeatureKernels();      ///< ArrayFeatureExtractor, Scaler, Normalizer, Imputer, ... (own)
+KernelList ForestKernels();       ///< TreeEnsemble, TreeEnsembleClassifier, -Regressor (own)
+KernelList LabelKernels();        ///< LabelEncoder of numbers (own)
+KernelList LinearModelKernels();  ///< LinearClassifier, LinearRegressor (own)
+KernelList SvmKernels();          ///< SVMClassifier, SVMRegressor (own)
+KernelList ElementKernels();      ///< any type: arithmetic, comparisons, logic, Cast, Where
 
 /// The name of those in ChainKernels.
 constexpr std::string_view kChainKernel = "own:chain";
