@@ -4,7 +4,9 @@ namespace infer {
 
 std::vector<RuleGroup> BlockRules(bool own) {
   std::vector<RuleGroup> groups = {
-      {"fuse-rope", {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope()}},
+      {"fuse-rope",
+       {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope(), FusePartialRope(),
+        FuseRopeOfPart(), FuseSplitPartialRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
       {"choose-by-mask", {ChooseByMask()}},
       {"fuse-attention",

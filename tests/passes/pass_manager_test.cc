@@ -261,6 +261,9 @@ fuse-what-is-left
   fuse-split-rope
   fuse-interleaved-rope
   fuse-turned-pairs-rope
+  fuse-partial-rope
+  fuse-rope-of-part
+  fuse-split-partial-rope
 attention-extents
   extent-from-inputs
 choose-by-mask
