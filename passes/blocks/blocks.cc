@@ -4,8 +4,9 @@ namespace infer {
 
 std::vector<RuleGroup> BlockRules(bool own) {
   std::vector<RuleGroup> groups = {
+      {"fuse-rope-of-parts", {FusePartialRope()}},
       {"fuse-rope",
-       {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope(), FusePartialRope(),
+       {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope(), FuseSlicedRope(),
         FuseRopeOfPart(), FuseSplitPartialRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
       {"choose-by-mask", {ChooseByMask()}},

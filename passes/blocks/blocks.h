@@ -29,6 +29,7 @@ Rule FuseSplitRope();
 Rule FuseInterleavedRope();
 Rule FuseTurnedPairsRope();
 Rule FusePartialRope();
+Rule FuseSlicedRope();
 Rule FuseRopeOfPart();
 Rule FuseSplitPartialRope();
 Rule MergeProjections();
