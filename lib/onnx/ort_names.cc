@@ -76,9 +76,9 @@ std::optional<NodeSpec> RmsNorm(const OpCall& call, NodeSpec node, const OrtCont
 }
 
 /// ONNX Runtime makes SkipLayerNormalization of an Add that only the norm reads. Since 1.30 (1.24
-/// not yet) that takes 6 times the time of sum and norm, so that the sum is a Sum, of which it makes
-/// nothing. Before, SkipLayerNormalization, which takes rows of two or three axes. Where the sum is
-/// wanted, too, nodes.
+/// not yet) that takes 6 times the time of sum and norm, so that the sum is a Sum, of which it
+/// makes nothing. Before, SkipLayerNormalization, which takes rows of two or three axes. Where the
+/// sum is wanted, too, nodes.
 std::optional<NodeSpec> SkipNorm(const OpCall& call, NodeSpec node, const OrtContext& context,
                                  LiftContext& out) {
   const int rank = RankOf(call, 0);

@@ -1,10 +1,11 @@
 /// Rotary position embeddings: halves of each head rotated against each other, or pairs beside each
 /// other.
+#include "passes/blocks/rope.h"
+
 #include <algorithm>
 
 #include "passes/blocks/attention.h"
 #include "passes/blocks/blocks.h"
-#include "passes/blocks/rope.h"
 #include "passes/rewrite/queries.h"
 
 namespace infer {

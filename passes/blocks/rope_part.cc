@@ -51,8 +51,9 @@ Rule FusePartialRope() {
   Pattern root = Op("Concat", Op("Add", Op("Mul", part, cos), Op("Mul", turned, sin)), rest);
   return {
       .name = "fuse-partial-rope",
-      .doc = "Concat(p * cos + Concat(-b, a) * sin, r) of a Slice p of x, its halves and what is "
-             "behind it => RotaryEmbedding",
+      .doc =
+          "Concat(p * cos + Concat(-b, a) * sin, r) of a Slice p of x, its halves and what is "
+          "behind it => RotaryEmbedding",
       .match = root,
       .when = {{"equal halves of the angles",
                 [=](const Match& m) {
@@ -103,8 +104,9 @@ Rule FuseSlicedRope() {
   Pattern turned = Op("Concat", Op("Neg", second), first);
   return {
       .name = "fuse-sliced-rope",
-      .doc = "p * cos + Concat(-b, a) * sin of a Slice p of x and its halves, Slices of x as well => "
-             "RotaryEmbedding(p, cos, sin)",
+      .doc =
+          "p * cos + Concat(-b, a) * sin of a Slice p of x and its halves, Slices of x as well => "
+          "RotaryEmbedding(p, cos, sin)",
       .match = Op("Add", Op("Mul", part, cos), Op("Mul", turned, sin)),
       .when = {{"equal halves of the angles",
                 [=](const Match& m) {
@@ -146,7 +148,8 @@ Rule FuseRopeOfPart() {
   Pattern root = Op("Concat", rope, rest);
   return {
       .name = "fuse-rope-of-part",
-      .doc = "Concat(RotaryEmbedding(x[s:r], cos, sin), x[r:e]) => RotaryEmbedding(x[s:e], cos, sin)",
+      .doc =
+          "Concat(RotaryEmbedding(x[s:r], cos, sin), x[r:e]) => RotaryEmbedding(x[s:e], cos, sin)",
       .match = root,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const auto size = StaticDim(*m[x], -1), rotated = StaticDim(*m[part], -1);
@@ -199,8 +202,9 @@ Rule FuseSplitPartialRope() {
   Pattern root = Op("Concat", real, imaginary, parts[2]);
   return {
       .name = "fuse-split-partial-rope",
-      .doc = "parts (a, b, c) of x => Concat(a * cos - b * sin, a * sin + b * cos, c) => "
-             "RotaryEmbedding",
+      .doc =
+          "parts (a, b, c) of x => Concat(a * cos - b * sin, a * sin + b * cos, c) => "
+          "RotaryEmbedding",
       .match = root,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const int64_t half = HalfOf(m.node(parts[0]), *m[x]);

@@ -21,8 +21,8 @@ struct RecipeSplit {
   std::vector<int64_t> fit, held;
 };
 
-/// With one sample or two, both are all of them. With labels enough are held out, where there are, that
-/// they tell of the task.
+/// With one sample or two, both are all of them. With labels enough are held out, where there are,
+/// that they tell of the task.
 RecipeSplit SplitForRecipe(int64_t count, bool labelled) {
   RecipeSplit s;
   int64_t every = count < 40 ? 3 : 5;

@@ -1,11 +1,12 @@
 #pragma once
 /// Recipes: which accuracy algorithms run, in which order, decided by measurement. The calibration
-/// samples are split: every fifth (at most 128; of few every third) is held out, the rest calibrates
-/// and fits. A step is kept only when the error on the held-out samples falls; so a recipe is never
-/// worse there than plain calibration. Of one sample or two none is held out: SmoothQuant, whose
-/// scales are the ranges of samples, does not run, since those same samples always judge well of it. One step makes files smaller instead, at a cost that is bounded: weights of
-/// layers that compute in f32 are stored in 8 bits. Which layers compute in integers is chosen by
-/// the task as far as the samples tell it, and paid for in time and bytes of a cost table
+/// samples are split: every fifth (at most 128; of few every third) is held out, the rest
+/// calibrates and fits. A step is kept only when the error on the held-out samples falls; so a
+/// recipe is never worse there than plain calibration. Of one sample or two none is held out:
+/// SmoothQuant, whose scales are the ranges of samples, does not run, since those same samples
+/// always judge well of it. One step makes files smaller instead, at a cost that is bounded:
+/// weights of layers that compute in f32 are stored in 8 bits. Which layers compute in integers is
+/// chosen by the task as far as the samples tell it, and paid for in time and bytes of a cost table
 /// (choose_layers.h): no step hangs on what the machine does meanwhile.
 ///
 /// Cost, in passes over the samples that fit, of which steps take at most 200; besides that, each

@@ -204,7 +204,8 @@ class EinsumText {
     for (const char c : p.axes) p.dims.push_back(Joined(x, y, c));
     Align(x, both + (rows.empty() ? kOne : rows) + summed);
     Align(y, both + summed + columns);
-    if (summed.size() > 1) x.name = Merged(x.name, both.size() + std::max<size_t>(rows.size(), 1), depth);
+    if (summed.size() > 1)
+      x.name = Merged(x.name, both.size() + std::max<size_t>(rows.size(), 1), depth);
     // One letter that is summed over keeps its extent, whatever it is.
     y.name = Merged(y.name, both.size(), summed.size() > 1 ? depth : 0, width);
     std::vector<int64_t> extents(both.size() + rows.size(), 0);

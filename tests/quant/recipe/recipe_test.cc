@@ -80,7 +80,8 @@ TEST(Recipe, KeepsOnlyWhatLowersTheHeldOutError) {
 
 /// Samples that scales were fitted to always judge well of them.
 TEST(Recipe, HoldsOutOfFewSamplesToo) {
-  for (const auto& [count, held] : std::vector<std::pair<int, int>>{{3, 1}, {4, 1}, {8, 2}, {9, 3}}) {
+  for (const auto& [count, held] :
+       std::vector<std::pair<int, int>>{{3, 1}, {4, 1}, {8, 2}, {9, 3}}) {
     Graph g = Net();
     const RecipeReport r = MustRun(g, NormalSamples(g, count, 1), Recipe::kBalanced);
     EXPECT_TRUE(r.is_held_out) << count;
@@ -93,7 +94,8 @@ TEST(Recipe, ScalesNothingByRangesThatNoOtherSampleJudges) {
   const auto steps = [](int samples) {
     Graph g = MustParse(Cat(R"(graph g(x: f32[4,8]) -> (y: f32[4,8]) {
   s = const f32[8] {1, 20, 1, 3, 0.5, 9, 1, 1}  b = const f32[8] {0, 1, 0, 0, 2, 0, 0, 0}
-  w = const f32[8,8] {)", Weights(64, 1), R"(}
+  w = const f32[8,8] {)",
+                            Weights(64, 1), R"(}
   n = LayerNormalization(x, s, b)  m = MatMul(n, w)  y = Relu(m) })"));
     const RecipeReport r = MustRun(g, NormalSamples(g, samples, 1), Recipe::kBalanced);
     EXPECT_EQ(r.is_held_out, samples > 2);
