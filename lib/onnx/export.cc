@@ -58,7 +58,8 @@ Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& optio
     }
     // Only where somebody asks for an opset: else a higher one keeps what was fused.
     INFER_ASSIGN(WrittenModel written,
-                 WriteGraph(model.graph, model.info.opsets, {report.opset, options.target, fixed}));
+                 WriteGraph(model.graph, model.info.opsets,
+                            {report.opset, options.target, fixed, options.ort_minor}));
     if (written.inexpressible.empty()) return written;
     const auto worst = std::max_element(
         written.inexpressible.begin(), written.inexpressible.end(),

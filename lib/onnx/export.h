@@ -16,6 +16,7 @@ enum class ExportTarget {
 
 struct ExportOptions {
   ExportTarget target = ExportTarget::kOnnx;
+  int ort_minor = 0;  ///< with kOrt: ONNX Runtime 1.x reads the file; 0: the newest
   /// 0: max(the input's opset, the lowest in which every node is expressible). Else what this opset
   /// lacks is written in its older form, or as the nodes that the standard defines it by.
   int opset = 0;

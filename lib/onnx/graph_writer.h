@@ -45,6 +45,7 @@ struct WriteOptions {
   ExportTarget target = ExportTarget::kOnnx;
   /// What the opset lacks may be written as the nodes that define it.
   bool decompose = false;
+  int ort_minor = 0;  ///< as in ExportOptions
 };
 
 /// Internal when a lowering rule fails in a way that it should not.

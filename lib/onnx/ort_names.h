@@ -13,6 +13,7 @@ struct OrtContext {
   bool opset_asked = false;        ///< the user wants this opset, else it may rise
   bool lacks = false;              ///< the opset has no such operator
   bool zero_without_keys = false;  ///< MustMakeZeroWithoutKeys
+  int ort_minor = 0;               ///< ONNX Runtime 1.x reads the file; 0: the newest
 };
 
 /// Attention whose mask has a row for every query: the standard broadcasts it, ONNX Runtime refuses

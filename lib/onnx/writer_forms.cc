@@ -77,7 +77,7 @@ std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
   }
   if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
   const OrtContext context{state_.options.opset, state_.options.decompose, lacks,
-                           MustMakeZeroWithoutKeys(n)};
+                           MustMakeZeroWithoutKeys(n), state_.options.ort_minor};
   const bool guarded = !lacks && IsAttentionHiddenByLowest(n);
   NodeSpec form = guarded ? WithMaskOffTheEdge(n.input(3)->dtype(), spec, *this) : spec;
   // ONNX Runtime's Attention that reads a cache must write it, whoever reads that.

@@ -204,9 +204,18 @@ Result<std::string> DecomposeGroupNorm(const OpCall& call) {
   return body.Graph("y");
 }
 
+/// Elements of a head of X [batch, heads, length, size] or [batch, length, heads * size]; -1: not
+/// known.
+int64_t HeadSizeOf(const OpCall& call, int rank) {
+  const Dim& last = call.shape(0)[rank - 1];
+  if (!last.is_static()) return -1;
+  return rank == 3 ? last.value() / call.Int("num_heads") : last.value();
+}
+
 Result<std::string> DecomposeRotary(const OpCall& call) {
   INFER_ASSIGN(const int rank, KnownRank(call, 0));
-  const int64_t part = call.Int("rotary_embedding_dim");
+  const int64_t size = HeadSizeOf(call, rank), asked = call.Int("rotary_embedding_dim");
+  const int64_t part = asked == size ? 0 : asked;  // 0: all of them
   const bool by_heads =
       rank == 3;  // [batch, length, heads * size], else [batch, heads, length, size]
   BodyText body(call);
@@ -222,7 +231,15 @@ Result<std::string> DecomposeRotary(const OpCall& call) {
   body.Ints("two", {2});
   body.Ints("end", {INT64_MAX});
   std::string rotated = x;
-  if (part > 0) {
+  const bool interleaved = call.Int("interleaved") != 0;
+  const bool in_three = part > 0 && !interleaved && size > part;
+  if (in_three) {
+    body.Ints("sizes", {part / 2, part / 2, size - part});
+  } else if (part > 0 && size > part) {
+    body.Ints("sizes", {part, size - part});
+    body.Line(Cat("rotated, kept = Split(", x, ", sizes) {axis=-1}"));
+    rotated = "rotated";
+  } else if (part > 0) {
     body.Ints("part", {part});
     body.Line(Cat("rotated = Slice(", x, ", zero, part, last)"));
     body.Line(Cat("kept = Slice(", x, ", part, end, last)"));
@@ -236,8 +253,9 @@ Result<std::string> DecomposeRotary(const OpCall& call) {
     }
     body.Line(Cat(table, " = Unsqueeze(", at, by_heads ? ", two)" : ", one)"));
   }
-  const bool interleaved = call.Int("interleaved") != 0;
-  if (interleaved) {
+  if (in_three) {
+    body.Line(Cat("a, b, kept = Split(", x, ", sizes) {axis=-1}"));
+  } else if (interleaved) {
     body.Line(Cat("a = Slice(", rotated, ", zero, end, last, two)"));
     body.Line(Cat("b = Slice(", rotated, ", one, end, last, two)"));
   } else {
@@ -256,10 +274,13 @@ Result<std::string> DecomposeRotary(const OpCall& call) {
     body.Line("pairs = Concat(r, i) {axis=-1}");
     body.Ints("flat", {0, 0, 0, -1});
     body.Line("turned = Reshape(pairs, flat)");
+  } else if (in_three) {
+    body.Line("whole = Concat(real, imaginary, kept) {axis=-1}");
+    y = "whole";
   } else {
     body.Line("turned = Concat(real, imaginary) {axis=-1}");
   }
-  if (part > 0) {
+  if (part > 0 && !in_three) {
     body.Line("whole = Concat(turned, kept) {axis=-1}");
     y = "whole";
   }

@@ -4,7 +4,10 @@ namespace infer {
 
 std::vector<RuleGroup> BlockRules(bool own) {
   std::vector<RuleGroup> groups = {
-      {"fuse-rope", {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope()}},
+      {"fuse-rope-of-parts", {FusePartialRope()}},
+      {"fuse-rope",
+       {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope(), FuseSlicedRope(),
+        FuseRopeOfPart(), FuseSplitPartialRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
       {"choose-by-mask", {ChooseByMask()}},
       {"fuse-attention",

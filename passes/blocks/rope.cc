@@ -1,5 +1,7 @@
 /// Rotary position embeddings: halves of each head rotated against each other, or pairs beside each
 /// other.
+#include "passes/blocks/rope.h"
+
 #include <algorithm>
 
 #include "passes/blocks/attention.h"
@@ -8,9 +10,6 @@
 
 namespace infer {
 namespace {
-
-/// Which numbers of the last axis are the same ones.
-enum class Twins : uint8_t { kHalves, kPairs };  // i and i + D/2; 2 i and 2 i + 1
 
 bool TwinsAreEqual(const Tensor& t, int64_t size, Twins twins) {
   const bool halves = twins == Twins::kHalves;
@@ -31,8 +30,7 @@ bool RepeatsEach(const Value& v) {
   return n->Is("Expand") || n->Is("Tile");
 }
 
-/// Proof from the graph that the twins of v's last axis are equal.
-bool TwinsAreEqual(const Value& v, Twins twins, int depth = 0) {
+bool TwinsAreEqualAt(const Value& v, Twins twins, int depth) {
   const auto size = StaticDim(v, -1);
   if (!size || *size % 2 != 0 || depth > 12) return false;
   if (v.is_constant()) return TwinsAreEqual(*v.constant(), *size, twins);
@@ -40,7 +38,7 @@ bool TwinsAreEqual(const Value& v, Twins twins, int depth = 0) {
   if (!n || n->inputs().empty() || !n->input(0)) return false;
   const Value& x = *n->input(0);
   const auto below = [&](const Value& from) {
-    return StaticDim(from, -1) == size && TwinsAreEqual(from, twins, depth + 1);
+    return StaticDim(from, -1) == size && TwinsAreEqualAt(from, twins, depth + 1);
   };
   if (n->Is(Trait::kUnary)) return below(x);
   if (n->Is("Mul") || n->Is("Div")) {
@@ -89,9 +87,15 @@ Result<Value*> AngleTable(Value* angles, const Value& x, Value* batch_of, int he
   return b("Expand", {angles, shape});
 }
 
-Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, PatchBuilder& b) {
+}  // namespace
+
+bool TwinsAreEqual(const Value& v, Twins twins) { return TwinsAreEqualAt(v, twins, 0); }
+
+Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, PatchBuilder& b,
+                       int64_t part) {
   const int axis = HeadAxis(*x, *cos);
-  const auto size = StaticDim(*x, -1);
+  const auto whole = StaticDim(*x, -1);
+  const auto size = part > 0 && whole && part <= *whole ? std::optional(part) : whole;
   if (axis == 0 || axis != HeadAxis(*x, *sin))
     return InvalidModel("needs four axes, and angles that are the same for all heads");
   if (!size || *size % 2 != 0) return InvalidModel("needs heads of a known, even size");
@@ -103,6 +107,7 @@ Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, Patch
   INFER_ASSIGN(cos, AngleTable(cos, *x, from, axis, *size / 2, b));
   INFER_ASSIGN(sin, AngleTable(sin, *x, from, axis, *size / 2, b));
   AttrMap attrs = {{"interleaved", int64_t{interleaved}}};
+  if (size != whole) attrs["rotary_embedding_dim"] = *size;
   const bool turned =
       axis == 1 && x->producer() && x->producer()->Is(Trait::kPermutation) && ExchangesMiddle(*x);
   if (axis == 1 && !turned) return b("RotaryEmbedding", {x, cos, sin}, std::move(attrs));
@@ -111,14 +116,13 @@ Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, Patch
   const auto heads = StaticDim(*from, 2);
   if (!heads) return InvalidModel("needs a known number of heads");
   attrs["num_heads"] = *heads;
-  INFER_ASSIGN(Value * flat, b("Reshape", {from, b.Ints({0, 0, *heads * *size})}));
+  INFER_ASSIGN(Value * flat, b("Reshape", {from, b.Ints({0, 0, *heads * *whole})}));
   INFER_ASSIGN(Value * y, b("RotaryEmbedding", {flat, cos, sin}, std::move(attrs)));
-  INFER_ASSIGN(y, b("Reshape", {y, b.Ints({0, 0, *heads, *size})}));
+  INFER_ASSIGN(y, b("Reshape", {y, b.Ints({0, 0, *heads, *whole})}));
   if (!turned) return y;
   return b("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
 }
 
-/// Slice of the last axis, from `start`, with `step`.
 bool SlicesLast(const Node& n, int64_t start, int64_t end, int64_t step, int64_t size) {
   const auto number = [&](size_t i, int64_t otherwise) -> std::optional<int64_t> {
     if (!n.input(i)) return otherwise;
@@ -133,6 +137,13 @@ bool SlicesLast(const Node& n, int64_t start, int64_t end, int64_t step, int64_t
   return *by == step && (*axis == -1 || *axis == last) && *from == start && stop == end;
 }
 
+bool IsLastAxis(const Node& n, const Value& of) {
+  const auto axis = n.Attr<int64_t>("axis");
+  return axis == -1 || axis + 1 == RankOf(of);
+}
+
+namespace {
+
 /// Pairs of the last axis of a value of `rank` axes, each along an axis of its own.
 bool HoldsPairs(const Value& v, int rank, int64_t size) {
   return RankOf(v) == rank + 1 && StaticDim(v, -1) == 2 && StaticDim(v, -2) == size / 2;
@@ -140,11 +151,6 @@ bool HoldsPairs(const Value& v, int rank, int64_t size) {
 
 bool SlicesPairs(const Node& even, const Node& odd, int64_t size) {
   return SlicesLast(even, 0, size, 2, size) && SlicesLast(odd, 1, size, 2, size);
-}
-
-bool IsLastAxis(const Node& n, const Value& of) {
-  const auto axis = n.Attr<int64_t>("axis");
-  return axis == -1 || axis + 1 == RankOf(of);
 }
 
 constexpr const char* kHalves = R"(graph g(x: f32[2,3,S,8], a: f32[2,S,4]) -> (y) {

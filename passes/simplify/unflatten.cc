@@ -63,6 +63,8 @@ Rule UnflattenMatMul() {
                           std::equal(have.dims().begin(), have.dims().end(), wanted.dims().begin(),
                                      wanted.dims().end(),
                                      [](const Dim& p, const Dim& q) { return p.KnownEqual(q); });
+        // The same matrix again, for ever.
+        if (!same && wanted.rank() == 2) return InvalidModel("needs rows of several axes");
         if (!same) {
           const auto target = ReshapeTarget(have, wanted);
           if (!target) return InvalidModel("needs a shape that a constant can say");
@@ -97,6 +99,10 @@ Rule UnflattenMatMul() {
                        r = const i64[3] {-1,7,5}  w = const f32[4,5] ~1  t = Reshape(x, s)
                        u = MatMul(t, w)  y = Reshape(u, r) })",
                      "'u' has other uses"},
+                    {R"(graph g(x: f32[N,4,1]) -> (y) { s = const i64[2] {0,4}
+                       r = const i64[3] {0,2,3}  w = const f32[4,6] ~1  t = Reshape(x, s)
+                       u = MatMul(t, w)  y = Reshape(u, r) })",
+                     "rows of several axes"},
                     {R"(graph g(x: f32[N,7,4]) -> (y) { s = const i64[3] {-1,1,4}
                        r = const i64[3] {-1,7,5}  w = const f32[4,5] ~1  t = Reshape(x, s)
                        u = MatMul(t, w)  y = Reshape(u, r) })",

@@ -12,7 +12,7 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kFewSamples = 10;
+constexpr int64_t kLeastSplit = 3;  // samples; of fewer all fit and judge
 constexpr int64_t kTrialSamples = 200;
 constexpr double kBestCalmDb = 4;   // of RecipeTarget::calm_db, for `best`
 constexpr double kBesideRun = 1.5;  // observing and summing, beside a run that is observed
@@ -21,8 +21,8 @@ struct RecipeSplit {
   std::vector<int64_t> fit, held;
 };
 
-/// With few samples, both are all of them. With labels enough are held out, where there are, that
-/// they tell of the task.
+/// With one sample or two, both are all of them. With labels enough are held out, where there are,
+/// that they tell of the task.
 RecipeSplit SplitForRecipe(int64_t count, bool labelled) {
   RecipeSplit s;
   int64_t every = count < 40 ? 3 : 5;
@@ -30,8 +30,8 @@ RecipeSplit SplitForRecipe(int64_t count, bool labelled) {
     every = std::min(every, count / RecipeTarget::kEnoughRows);
   for (int64_t i = 0; i < count; ++i) {
     const bool held = i % every == every - 1;
-    if (count < kFewSamples || held) s.held.push_back(i);
-    if (count < kFewSamples || !held) s.fit.push_back(i);
+    if (count < kLeastSplit || held) s.held.push_back(i);
+    if (count < kLeastSplit || !held) s.fit.push_back(i);
   }
   return s;
 }
@@ -243,6 +243,7 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
   // Prepared again, so that its weights are not held beside the golden program's.
   INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.quantize.prepare));
   RecipeRunner runner(g, fit, held, backend, options, clock);
+  if (samples.count < kLeastSplit) runner.FitToHeldOut();
   INFER_TRY(runner.Start({std::move(prepared), {}, options.quantize.scheme}));
   INFER_TRY(runner.RunSteps());
   return runner.Finish(g, samples.count);

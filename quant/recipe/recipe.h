@@ -1,10 +1,12 @@
 #pragma once
 /// Recipes: which accuracy algorithms run, in which order, decided by measurement. The calibration
-/// samples are split: every fifth (at most 128) is held out, the rest calibrates and fits. A step
-/// is kept only when the error on the held-out samples falls; so a recipe is never worse there than
-/// plain calibration. One step makes files smaller instead, at a cost that is bounded: weights of
-/// layers that compute in f32 are stored in 8 bits. Which layers compute in integers is chosen by
-/// the task as far as the samples tell it, and paid for in time and bytes of a cost table
+/// samples are split: every fifth (at most 128; of few every third) is held out, the rest
+/// calibrates and fits. A step is kept only when the error on the held-out samples falls; so a
+/// recipe is never worse there than plain calibration. Of one sample or two none is held out:
+/// SmoothQuant, whose scales are the ranges of samples, does not run, since those same samples
+/// always judge well of it. One step makes files smaller instead, at a cost that is bounded:
+/// weights of layers that compute in f32 are stored in 8 bits. Which layers compute in integers is
+/// chosen by the task as far as the samples tell it, and paid for in time and bytes of a cost table
 /// (choose_layers.h): no step hangs on what the machine does meanwhile.
 ///
 /// Cost, in passes over the samples that fit, of which steps take at most 200; besides that, each
@@ -37,7 +39,7 @@ struct RecipeReport {
   QuantizeReport quantization;
   std::vector<RecipeStep> steps;  ///< the first is plain calibration
   int64_t fit_samples = 0, held_out_samples = 0;
-  /// Whether none of the held-out samples fitted anything: of fewer than 10 samples all do both.
+  /// Whether none of the held-out samples fitted anything: of fewer than 3 samples all do both.
   bool is_held_out = false;
   double seconds = 0;
   double work_seconds = 0;  ///< done, by the cost table: what RecipeOptions::max_seconds limits

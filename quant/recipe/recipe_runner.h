@@ -17,6 +17,8 @@ class RecipeRunner {
                const Backend& backend, const RecipeOptions& options, WorkClock& clock);
 
   Status Start(StaticModel model);
+  /// The held-out samples fit, too, for want of others.
+  void FitToHeldOut() { fits_held_out_ = true; }
   /// The steps of the recipe, in their order (recipe_steps.cc).
   Status RunSteps();
   Result<RecipeReport> Finish(Graph& g, int64_t samples);
@@ -68,6 +70,7 @@ class RecipeRunner {
   ObserverFactory observer_;
   CalibrationMemory seen_;  // in model_ as it came, of fit_: until steps change the graph
   bool narrowed_ = false;
+  bool fits_held_out_ = false;
   StaticModel model_{Graph(original_.ops()), {}, {}};
   Graph fused_{original_.ops()};
   bool is_float_ = false;  // no layer computes in integers

@@ -115,6 +115,7 @@ Status RecipeRunner::Equalize() {
 }
 
 Status RecipeRunner::Smooth() {
+  if (fits_held_out_) return {};
   return Try("smooth", [&](StaticModel& m) -> Result<std::string> {
     SpendRuns(2 * fit_.count);
     INFER_ASSIGN(const int n, SmoothLayers(m, original_, fit_, run_));

@@ -197,10 +197,14 @@ def layers():
         yield "bias, Gelu, " + form, model(nodes, x, w, 20), x, [], {"com.microsoft::" + name}
     two = {**x, "r": floats(2, 5, 12)}
     tail = [("Add", ["p", "r"], ["t"], {}), ("LayerNormalization", ["t", "s", "b"], ["y"], {"epsilon": 1e-3})]
-    yield "bias, sum, norm", model([("Add", ["x", "a"], ["p"], {}), *tail], two, w, 17), two, [], {
-        "com.microsoft::SkipLayerNormalization"}
-    yield "sum, norm", model([("Add", ["x", "r"], ["t"], {}), tail[1]], two, w, 17), two, [], {
-        "com.microsoft::SkipLayerNormalization"}
+    before = ["--target", "ort-1.24"]  # whose SkipLayerNormalization is as fast as sum and norm
+    biased = model([("Add", ["x", "a"], ["p"], {}), *tail], two, w, 17)
+    yield "bias, sum, norm", biased, two, [], {"Add", "Sum", "LayerNormalization"}
+    yield "bias, sum, norm, 1.24", biased, two, before, {"com.microsoft::SkipLayerNormalization"}
+    for opset in (9, 17):
+        shifted = model([("Add", ["x", "r"], ["t"], {}), tail[1]], two, w, 17)
+        yield "sum, norm at %d" % opset, shifted, two, ["--opset", str(opset)], {"Sum", "LayerNormalization"}
+    yield "sum, norm, 1.24", shifted, two, before, {"com.microsoft::SkipLayerNormalization"}
     w = {"w": floats(12, 36), "b": floats(36), "parts": np.array([12, 12, 12])}
     for mask in ({}, {"m": floats(2, 1, 5, 5)}, {"m": floats(1, 1, 1, 5)}):
         for bias in (True, False):

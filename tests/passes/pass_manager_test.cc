@@ -259,11 +259,16 @@ fold-into-layers
 fuse-what-is-left
   fuse-batchnorm
 )";
-  const std::string blocks = R"(fuse-rope
+  const std::string blocks = R"(fuse-rope-of-parts
+  fuse-partial-rope
+fuse-rope
   fuse-rope
   fuse-split-rope
   fuse-interleaved-rope
   fuse-turned-pairs-rope
+  fuse-sliced-rope
+  fuse-rope-of-part
+  fuse-split-partial-rope
 attention-extents
   extent-from-inputs
 choose-by-mask

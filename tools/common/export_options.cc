@@ -88,6 +88,7 @@ ExportOptions ExportFlags::Chosen() const {
     o.target = t->runtime == TargetRuntime::kOnnxRuntime ? ExportTarget::kOrt
                : t->runtime == TargetRuntime::kOpenVino  ? ExportTarget::kPlain
                                                          : ExportTarget::kInfer;
+    o.ort_minor = t->minor;
     o.max_opset = t->opset;
     o.max_ir_version = t->ir_version;
   }

@@ -113,7 +113,9 @@ def layers_with_what_follows():
         "nodes": ([("Add", ["x", "a"], ["p"], {}), ("Add", ["p", "r"], ["t"], {}),
                    ("LayerNormalization", ["t", "s", "b"], ["y"], {})], 17),
         "SkipLayerNormalization": ([("SkipLayerNormalization", ["x", "r", "s", "b", "a"], ["y"],
-                                     {**MS, "epsilon": 1e-5})], 17)})
+                                     {**MS, "epsilon": 1e-5})], 17),
+        "Sum, which it does not fuse": ([("Add", ["x", "a"], ["p"], {}), ("Sum", ["p", "r"], ["t"], {}),
+                                         ("LayerNormalization", ["t", "s", "b"], ["y"], {})], 17)})
     w = {"w": floats(768, 2304) / 28, "b": floats(2304), "parts": np.array([768, 768, 768])}
     for mask in ({}, {"m": floats(1, 1, 128, 128)}):
         compare("projection, attention, 128 tokens" + ", mask" * len(mask), {**x, **mask}, w, {

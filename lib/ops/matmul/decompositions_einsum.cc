@@ -135,18 +135,17 @@ class EinsumText {
   Result<Lettered> Matrices(Lettered x, Lettered y, const Letters& kept, const Letters& summed) {
     const Letters rows = Without(Common(kept, x.axes), y.axes),
                   columns = Without(Common(kept, y.axes), x.axes);
+    if (const auto width = WidthOf(y, columns);
+        width && columns.size() > 1 &&
+        (rows.size() <= 1 || Common(Common(kept, x.axes), y.axes).empty()))
+      return OneProduct(std::move(x), std::move(y), kept, summed, *width);
     const Letters m = rows.empty() ? "" : Letters(1, rows.back()),
                   n = columns.empty() ? "" : Letters(1, columns.back());
     const Letters outer = Common(Common(kept, x.axes), y.axes) + Without(rows, m) +
                           Without(columns, n);  // what one of them lacks broadcasts
     // Leading axes that the second operand lacks, all of them, need not stand there.
     const Letters outer_of_y = Common(outer, y.axes).empty() ? "" : outer;
-    std::optional<int64_t> depth = 1;
-    for (const char c : summed) {
-      const Dim d = x.extent(c);
-      if (d == Dim(0)) return Unsupported("it needs extents above 0");
-      depth = depth && d.is_static() ? std::optional(*depth * d.value()) : std::nullopt;
-    }
+    INFER_ASSIGN(const std::optional<int64_t> depth, DepthOf(x, summed));
     const Dim width = n.empty() ? Dim(1) : y.extent(n[0]);
     Lettered p{"", outer, {}};
     for (const char c : outer) p.dims.push_back(Joined(x, y, c));
@@ -180,6 +179,50 @@ class EinsumText {
     if (!n.empty()) p.dims.push_back(width);
     p.axes += m + n;
     return p;
+  }
+
+  /// Elements of the axes `letters` of y, where they are known and there are any.
+  static std::optional<int64_t> WidthOf(const Lettered& y, const Letters& letters) {
+    int64_t width = 1;
+    for (const char c : letters) {
+      const Dim& d = y.extent(c);
+      if (!d.is_static() || d.value() <= 0) return std::nullopt;
+      width *= d.value();
+    }
+    return width;
+  }
+
+  /// As Matrices, where y alone has several letters: they become the columns of one product, such
+  /// as heads and their width of a projection, which is a product of two matrices.
+  Result<Lettered> OneProduct(Lettered x, Lettered y, const Letters& kept, const Letters& summed,
+                              int64_t width) {
+    const Letters both = Common(Common(kept, x.axes), y.axes),
+                  rows = Without(Common(kept, x.axes), y.axes),
+                  columns = Without(Common(kept, y.axes), x.axes);
+    INFER_ASSIGN(const std::optional<int64_t> depth, DepthOf(x, summed));
+    Lettered p{"", both + rows + columns, {}};
+    for (const char c : p.axes) p.dims.push_back(Joined(x, y, c));
+    Align(x, both + (rows.empty() ? kOne : rows) + summed);
+    Align(y, both + summed + columns);
+    if (summed.size() > 1)
+      x.name = Merged(x.name, both.size() + std::max<size_t>(rows.size(), 1), depth);
+    // One letter that is summed over keeps its extent, whatever it is.
+    y.name = Merged(y.name, both.size(), summed.size() > 1 ? depth : 0, width);
+    std::vector<int64_t> extents(both.size() + rows.size(), 0);
+    for (const char c : columns) extents.push_back(y.extent(c).value());
+    p.name = Add("Reshape", {Add("MatMul", {x.name, y.name}), Ints(extents)});
+    return p;
+  }
+
+  /// Elements of the axes that are summed over, nothing where they are not known.
+  static Result<std::optional<int64_t>> DepthOf(const Lettered& x, const Letters& summed) {
+    std::optional<int64_t> depth = 1;
+    for (const char c : summed) {
+      const Dim d = x.extent(c);
+      if (d == Dim(0)) return Unsupported("it needs extents above 0");
+      depth = depth && d.is_static() ? std::optional(*depth * d.value()) : std::nullopt;
+    }
+    return depth;
   }
 
   /// `leading` axes stay, the others become one of `depth` (unknown: what is left), before `width`.

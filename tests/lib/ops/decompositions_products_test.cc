@@ -54,6 +54,17 @@ TEST(Decompositions, OfEinsum) {
       {{"f32[2,4,3,5]", "f32[2,6,3,5]"}, "bqhd,bkhd->bhqk"},
       {{"f32[2,4,3,5]", "f32[2,6,3,5]"}, "bqhd,bkhd->bqk"},
       {{"f32[N2,S4,2,3]", "f32[2,3,5]"}, "bqhd,hdo->bqo"},
+      {{"f32[N2,S4,6]", "f32[6,2,3]"}, "ibh,hnd->ibnd"},
+      {{"f32[6,2,3]", "f32[N2,S4,6]"}, "hnd,bsh->bnsd"},
+      {{"f32[N2,S4,D6]", "f32[2,D6,3]"}, "abc,dce->abde"},
+      {{"f32[N2,S4,5,6]", "f32[5,2,6,3]"}, "abxc,xdce->abde"},
+      {{"f32[N2,A4,B6]", "f32[A4,2,B6,3]"}, "abc,bdce->aed"},
+      {{"f32[N2,S4,6]", "f32[N2,6,2,3]"}, "bsc,bcde->bsde"},
+      {{"f32[N2,6]", "f32[N2,6,2,3]"}, "bc,bcde->bed"},
+      {{"f32[1,S4,6]", "f32[N2,6,2,3]"}, "bsc,bcde->bsde"},
+      {{"f32[6]", "f32[6,2,3]"}, "c,cde->de"},
+      {{"f32[N2,3,4,6]", "f32[N2,6,2,3]"}, "bstc,bcde->bstde"},
+      {{"f32[N2,6]", "f32[6,2,M3]"}, "bc,cde->bde"},
       {{"f32[N2,1,3,4]", "f32[7,4,5]"}, "...ij,...jk->...ik"},
       {{"f32[2,3,4]", "f32[4,5]"}, "bij,jk"},
       {{"f32[3,1]", "f32[2,4]"}, "ij,jk->ik"},
@@ -86,6 +97,30 @@ TEST(Decompositions, OfEinsumJoinsWhatStaysSmall) {
   ASSERT_TRUE(body.ok()) << body.status().message();
   for (const auto& n : body->nodes())
     EXPECT_LE(n->output(0)->shape().num_elements().value(), 64 * 64) << n->op();
+}
+
+/// Heads of a projection are columns of one product: its operands have the axes of the activations
+/// and two, not four with as many products as heads.
+TEST(Decompositions, OfEinsumMakesOneProductOfHeads) {
+  const std::string_view equations[] = {"bsc,cde->bsde", "bsc,cde->bdse", "sbc,dce->sbde"};
+  for (const std::string_view equation : equations) {
+    SCOPED_TRACE(equation);
+    const bool first = equation.substr(4, 1) == "c";
+    const auto g = ParseGraph(Cat("graph g(x: f32[N,S,6], w: f32[", first ? "6,2,3" : "2,6,3",
+                                  "]) -> (y) { y = Einsum(x, w) {equation=\"", equation, "\"} }"),
+                              TestOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    const auto body = DecompositionOf(CallOf(*g->nodes().back()), TestOps());
+    ASSERT_TRUE(body.ok()) << body.status().message();
+    int products = 0;
+    for (const auto& n : body->nodes()) {
+      if (n->op() != "MatMul") continue;
+      ++products;
+      EXPECT_EQ(n->input(0)->shape().rank(), 3);
+      EXPECT_EQ(n->input(1)->shape().rank(), 2);
+    }
+    EXPECT_EQ(products, 1);
+  }
 }
 
 TEST(Decompositions, OfEinsumNeedsWhatMatMulNeeds) {

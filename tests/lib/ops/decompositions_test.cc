@@ -77,6 +77,17 @@ TEST(Decompositions, OfRotaryEmbedding) {
   }
   ExpectSame(R"(graph g(x: f32[2,5,24], c: f32[2,5,4], s: f32[2,5,4]) -> (y) {
     y = RotaryEmbedding(x, c, s) {num_heads=3} })");
+  for (std::string_view attrs : {"", ", interleaved=1"}) {
+    ExpectSame(Cat(R"(graph g(x: f32[2,5,24], c: f32[2,5,2], s: f32[2,5,2]) -> (y) {
+      y = RotaryEmbedding(x, c, s) {num_heads=3, rotary_embedding_dim=4)",
+                   attrs, "} }"));
+    ExpectSame(Cat(R"(graph g(x: f32[2,3,5,D8], c: f32[2,5,2], s: f32[2,5,2]) -> (y) {
+      y = RotaryEmbedding(x, c, s) {rotary_embedding_dim=4)",
+                   attrs, "} }"));
+    ExpectSame(Cat(R"(graph g(x: f32[2,3,5,8], c: f32[2,5,4], s: f32[2,5,4]) -> (y) {
+      y = RotaryEmbedding(x, c, s) {rotary_embedding_dim=8)",
+                   attrs, "} }"));
+  }
 }
 
 /// A graph of one Attention; `operands` after q, k and v.

@@ -124,7 +124,7 @@ TEST_F(JointTest, PruningSeesNoneOfThem) {
   EXPECT_GT(r->held_out_samples, 0);
   EXPECT_EQ(static_cast<int64_t>(seen.size()), 40 - r->held_out_samples);
   g = golden_.Clone();
-  const auto few = QuantizeByRecipe(g, NormalSamples(golden_, 8, 1), *backend_, o);
+  const auto few = QuantizeByRecipe(g, NormalSamples(golden_, 2, 1), *backend_, o);
   ASSERT_TRUE(few.ok()) << few.status().message();
   EXPECT_FALSE(few->is_held_out);
 }

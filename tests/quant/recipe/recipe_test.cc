@@ -78,6 +78,35 @@ TEST(Recipe, KeepsOnlyWhatLowersTheHeldOutError) {
   }
 }
 
+/// Samples that scales were fitted to always judge well of them.
+TEST(Recipe, HoldsOutOfFewSamplesToo) {
+  for (const auto& [count, held] :
+       std::vector<std::pair<int, int>>{{3, 1}, {4, 1}, {8, 2}, {9, 3}}) {
+    Graph g = Net();
+    const RecipeReport r = MustRun(g, NormalSamples(g, count, 1), Recipe::kBalanced);
+    EXPECT_TRUE(r.is_held_out) << count;
+    EXPECT_EQ(r.held_out_samples, held) << count;
+    EXPECT_EQ(r.fit_samples, count - held) << count;
+  }
+}
+
+TEST(Recipe, ScalesNothingByRangesThatNoOtherSampleJudges) {
+  const auto steps = [](int samples) {
+    Graph g = MustParse(Cat(R"(graph g(x: f32[4,8]) -> (y: f32[4,8]) {
+  s = const f32[8] {1, 20, 1, 3, 0.5, 9, 1, 1}  b = const f32[8] {0, 1, 0, 0, 2, 0, 0, 0}
+  w = const f32[8,8] {)",
+                            Weights(64, 1), R"(}
+  n = LayerNormalization(x, s, b)  m = MatMul(n, w)  y = Relu(m) })"));
+    const RecipeReport r = MustRun(g, NormalSamples(g, samples, 1), Recipe::kBalanced);
+    EXPECT_EQ(r.is_held_out, samples > 2);
+    std::vector<std::string> names;
+    for (const RecipeStep& s : r.steps) names.push_back(s.name);
+    return names;
+  };
+  EXPECT_THAT(steps(3), testing::Contains("smooth"));
+  for (const int few : {1, 2}) EXPECT_THAT(steps(few), testing::Not(testing::Contains("smooth")));
+}
+
 TEST(Recipe, NoneIsPlainCalibration) {
   Graph a = Net(), b = Net();
   const Samples samples = NormalSamples(a, 12, 1);
