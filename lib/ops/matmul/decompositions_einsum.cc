@@ -218,7 +218,7 @@ class EinsumText {
   static Result<std::optional<int64_t>> DepthOf(const Lettered& x, const Letters& summed) {
     std::optional<int64_t> depth = 1;
     for (const char c : summed) {
-      const Dim d = x.extent(c);
+      const Dim& d = x.extent(c);
       if (d == Dim(0)) return Unsupported("it needs extents above 0");
       depth = depth && d.is_static() ? std::optional(*depth * d.value()) : std::nullopt;
     }
@@ -288,13 +288,13 @@ class EinsumText {
 
   std::string Add(std::string_view op, const std::vector<std::string>& operands,
                   std::string_view attrs = "") {
-    const std::string name = Cat("t", next_++);
+    std::string name = Cat("t", next_++);
     body_.Line(Cat(name, " = ", op, "(", infer::Join(operands, ", "), ")",
                    attrs.empty() ? "" : Cat(" {", attrs, "}")));
     return name;
   }
   std::string Ints(const std::vector<int64_t>& values) {
-    const std::string name = Cat("i", next_++);
+    std::string name = Cat("i", next_++);
     body_.Ints(name, values);
     return name;
   }
