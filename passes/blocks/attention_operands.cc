@@ -117,7 +117,7 @@ Dim LengthOf(const Value& v) { return RankOf(v) == 4 ? v.shape()[2] : Dim(); }
 /// Whoever else reads what was joined reads the present that Attention gives.
 Status ReplaceJoined(const Match& m, const Cached& c, Value* present, PatchBuilder& b) {
   Value* joined = m[c.self];
-  b.HasExtentsOf(present, m.Has(c.turned) ? *present : *joined);
+  if (!m.Has(c.turned)) b.HasExtentsOf(present, *joined);
   if (!joined->has_one_use()) b.Replace(joined, present);
   if (!m.Has(c.turned) || m[c.any_wide]->has_one_use()) return {};
   INFER_ASSIGN(Value * wide,
