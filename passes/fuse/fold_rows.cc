@@ -60,7 +60,7 @@ bool HasLastAxisSecond(const Node& view, int64_t channels) {
   const Value &before = *view.input(0), &behind = *view.output();
   if (StaticDim(before, -1) != channels || StaticDim(behind, 1) != channels) return false;
   if (!view.Is("Transpose")) return RankOf(behind) == 2;
-  const auto perm = view.Attr<std::vector<int64_t>>("perm");
+  const auto& perm = view.Attr<std::vector<int64_t>>("perm");
   return perm.size() > 1 && perm[1] == RankOf(before) - 1;
 }
 
