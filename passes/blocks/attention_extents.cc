@@ -86,7 +86,7 @@ Result<Value*> ExtentFromInputs(const Dim& dim, Value* v, PatchBuilder& b) {
 
 namespace {
 
-/// What Shape tells of the axis that a Concat of two joins along: their extents added.
+/// The extent of the axis that a Concat of two joins along, as a sum: in place of its Shape.
 Result<Value*> SumOfParts(const Node& shape, PatchBuilder& b) {
   const Node* concat = shape.input(0)->producer();
   const int rank = RankOf(*shape.input(0));

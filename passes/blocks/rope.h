@@ -4,7 +4,7 @@
 
 namespace infer {
 
-/// Which numbers of the last axis are the same ones: i and i + D/2; 2 i and 2 i + 1.
+/// Numbers of the last axis that are the same: i and i + D/2; 2 i and 2 i + 1.
 enum class Twins : uint8_t { kHalves, kPairs };
 
 /// Proof from the graph that the twins of v's last axis are equal.

@@ -14,7 +14,7 @@ int64_t HalfOf(const Node& split, const Value& x) {
   return first && first == second ? *first : 0;
 }
 
-/// What a Slice of the last axis alone, step 1, takes of it, counted from the front.
+/// The range that a Slice takes of the last axis alone, step 1, counted from the front.
 std::optional<SliceRange> RangeOf(const Node& slice) {
   const auto ranges = SliceRangesOf(slice);
   const auto size = StaticDim(*slice.input(0), -1);

@@ -12,7 +12,7 @@ struct ChannelAffine {
 
 /// InvalidModel where a factor or term is infinite or no number.
 Status CheckFinite(const ChannelAffine& a);
-/// What a BatchNormalization with constant parameters does:
+/// The factors and terms of a BatchNormalization with constant parameters:
 /// k = scale / sqrt(var + epsilon), c = shift - mean * k.
 ChannelAffine AffineOf(const Node& batchnorm);
 

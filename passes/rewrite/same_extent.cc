@@ -48,7 +48,7 @@ class Comparison {
     if (--left_ < 0) return false;
     a = Source(a);
     b = Source(b);
-    // What fits one operand of a broadcast fits the result.
+    // An axis that fits one operand of a broadcast fits the result.
     for (const Axis& part : PartsOf(b))
       if (Fits(a, part)) return true;
     const std::vector<Axis> parts = PartsOf(a);

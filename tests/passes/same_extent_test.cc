@@ -63,7 +63,7 @@ TEST(SameExtent, BehindTargetsThatAreComputed) {
   EXPECT_FALSE(Same(g, "s", 1, "r", 1));
 }
 
-/// What is as long as one operand of a broadcast repeats nothing of the result.
+/// An axis as long as one operand of a broadcast repeats nothing of the result.
 TEST(FitsExtent, OfPartsOfABroadcast) {
   const Graph g = Parsed(R"(graph g(t: f32[2,S,8], p: f32[2,?,8], m: f32[2,S,1], n: f32[2,?,1],
     u: f32[2,1,1]) -> (y, a, b) { h = Add(t, p)  y = Neg(h)  a = Mul(m, u)  b = Add(m, n) })");

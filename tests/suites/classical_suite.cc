@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// What the kernels of the cpu backend have, the others may not.
+/// On the cpu backend the last step runs on a kernel of its own, which other backends may lack.
 void ExpectOwn(const std::vector<StepInfo>& steps, std::string_view name = "own:") {
   if (BackendUnderTest().name() != "cpu" || steps.empty()) return;
   ExpectFast(steps);

@@ -15,8 +15,8 @@ struct LabelTable {
   std::unordered_map<std::string, int64_t> texts;
   std::unordered_map<int64_t, int64_t> numbers;
 
-  /// What makes equal what is taken for equal: integers as they are, floats by value, with one zero
-  /// and one NaN.
+  /// A key that is the same for labels that are taken for equal: integers as they are, floats by
+  /// value, with one zero and one NaN.
   static int64_t KeyOf(int64_t v) { return v; }
   static int64_t KeyOf(double v) {
     const double one = std::isnan(v) ? std::nan("") : v + 0.0;

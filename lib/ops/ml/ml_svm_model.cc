@@ -1,4 +1,4 @@
-/// What the attributes of a support vector machine say, and what follows from its decision values.
+/// The attributes of a support vector machine, and the labels and scores of its decision values.
 #include <cmath>
 #include <numeric>
 

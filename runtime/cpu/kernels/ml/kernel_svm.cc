@@ -20,7 +20,7 @@ bool IsNumbers(DType t) {
   return t == DType::kF32 || t == DType::kF64 || t == DType::kI32 || t == DType::kI64;
 }
 
-/// How the rows of a launch are cut, and where its operands and results are.
+/// The parts that the rows of a launch are cut into, and the places of operands and results.
 struct SvmRows {
   DType type = DType::kF32;
   int64_t rows = 0, row_bytes = 0, parts = 1, part_bytes = 0, grain = 1;
@@ -64,7 +64,7 @@ struct SvmRows {
 
 double EnoughOf(const StepCall& call) { return kShareOfF32 * call.main().def().tolerance; }
 
-/// What both operators ask of a step; `model` is nullptr where its attributes contradict each
+/// Demands of both operators on a step; `model` is nullptr where its attributes contradict each
 /// other.
 template <typename Model>
 std::string RefuseSvm(const StepCall& call, const Model* model, size_t supports) {
