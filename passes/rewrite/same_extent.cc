@@ -148,7 +148,7 @@ class Comparison {
       return std::nullopt;
     const Value& x = *n->input(0);
     if (n->Is(Trait::kConcatenation)) return AskedForPart(*n, k);
-    if (n->Is("Cast") || n->Is("Unsqueeze") || n->Is("Squeeze")) return AskedFor(x, k);
+    if (n->IsAny(Trait::kConversion | Trait::kView)) return AskedFor(x, k);
     if (n->Is("Gather")) {
       const auto picked = ConstantInts(*n, 1);
       if (!picked || k < 0 || k >= static_cast<int64_t>(picked->size())) return std::nullopt;
