@@ -315,7 +315,7 @@ class Splicer {
     for (size_t i = 0; i < n.outputs().size(); ++i) {
       if (!n.output(i)) continue;
       outer_[n.output(i)] = made->output(i);
-      // PatchBuilder::HasExtentsOf
+      // Extents that only PatchBuilder::HasExtentsOf told.
       if (const auto both = Meet(n.output(i)->type(), made->output(i)->type()); both.ok())
         e_.SetType(made->output(i), *both);
     }

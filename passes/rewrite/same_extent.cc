@@ -141,7 +141,8 @@ class Comparison {
   }
 
   /// The axis whose extent is element `k` (negative: from the end) of integers that are picked and
-  /// joined from Shapes. In a target of Reshape 0 would copy another axis, of an empty tensor.
+  /// joined from Shapes. An extent of 0 is not told apart, of which Reshape would copy another
+  /// axis: the tensor it came from is empty then.
   static std::optional<Axis> AskedFor(const Value& v, int64_t k) {
     const Node* n = v.producer();
     if (!n || n->inputs().empty() || !n->input(0) || RankOf(v) < 0 || RankOf(v) > 1)

@@ -30,7 +30,7 @@ std::string RefuseForest(const StepCall& call) {
   return compact.ok() ? "" : compact.status().message();
 }
 
-/// How the rows of a launch are cut.
+/// The parts that the rows of a launch are cut into.
 struct ForestRows {
   int64_t rows = 0, features = 0, targets = 0, parts = 1, grain = 1, part_bytes = 0;
   int scratch = 0;
