@@ -1,9 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <array>
-#include <cmath>
-#include <limits>
-
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"

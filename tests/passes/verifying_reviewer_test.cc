@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cmath>
+#include <limits>
+
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "passes/rewrite/driver.h"
 #include "passes/rewrite/verify_match.h"
-#include "passes/simplify/simplify.h"
 #include "tests/passes/graphs.h"
 
 namespace infer {
