@@ -13,6 +13,7 @@
 #include "lib/ops/op_def.h"
 #include "tools/common/options.h"
 #include "tools/common/paths.h"
+#include "tools/common/progress_display.h"
 
 namespace infer {
 
@@ -34,9 +35,6 @@ ExitCode ExitCodeOf(const Status& s);
 inline ExitCode GateExit(bool fails, bool inconclusive, bool allowed) {
   return fails ? kExitGateFailed : inconclusive && !allowed ? kExitInconclusive : kExitOk;
 }
-
-/// ", 1:05 left": what `left` items take when `done` took `seconds`; "" when nobody can tell.
-std::string TimeLeft(double seconds, int64_t done, int64_t left);
 
 /// What a running command may use of its surroundings.
 class Context {
@@ -67,8 +65,8 @@ class Context {
   void Warn(std::string text);
   /// A line on stderr, unless --quiet.
   void Note(std::string_view text) const;
-  /// Progress of a long step: a bar with the time left when stderr is a terminal, else nothing.
-  /// done == total ends it.
+  /// Progress of a long step, on stderr: a bar with the time left on a terminal, else a line every
+  /// half minute. done == total ends it.
   void Progress(std::string_view step, int64_t done, int64_t total);
   /// Ends the current step and starts the next: the report's timings[] {step, ms}.
   void Step(std::string name);
@@ -95,9 +93,7 @@ class Context {
   std::vector<std::pair<std::string, double>> steps_;
   std::string step_;
   std::chrono::steady_clock::time_point step_start_{};
-  std::chrono::steady_clock::time_point last_progress_{}, progress_start_{};
-  std::string progress_step_;   // the step whose time left is told; "" between steps
-  int64_t progress_first_ = 0;  // what was done when it was first heard of
+  ProgressDisplay progress_ = ProgressOnStderr();
 };
 
 class Command {
