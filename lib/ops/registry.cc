@@ -58,6 +58,8 @@ std::span<const OpDef> SequenceOps();
 std::span<const OpDef> LiftedNormalizationOps();
 std::span<const OpDef> LossOps();
 std::span<const OpDef> StringOps();
+std::span<const OpDef> TfIdfOps();
+std::span<const OpDef> TokenizerOps();
 std::span<const OpDef> FusedOps();
 std::span<const OpDef> FusedBlockOps();
 std::span<const OpDef> LinearAttentionOps();
@@ -125,6 +127,8 @@ OpRegistry AllOps() {
       LiftedNormalizationOps(),
       LossOps(),
       StringOps(),
+      TfIdfOps(),
+      TokenizerOps(),
       FusedOps(),
       FusedBlockOps(),
       LinearAttentionOps(),

@@ -2,8 +2,8 @@
 
 usage: contrib_operators.py INFER_OPT [--every N] [OPERATOR...]
 
-The models of contrib_cases.py, contrib_attention_cases.py and contrib_float_cases.py, with fixed
-seeds, run in ONNX Runtime without its rewrites and in `infer-opt run` on both devices. One line per
+The models of contrib_cases.py, contrib_attention_cases.py, contrib_float_cases.py and
+contrib_text_cases.py, with fixed seeds, run in ONNX Runtime without its rewrites and in `infer-opt run` on both devices. One line per
 operator: the number of cases, the worst difference, and for integers how many elements (of both
 devices) are one quantum away. Integers must be equal, or one quantum away where a case says that roundings differ, and then in few elements.
 Floats may differ by TOLERANCE of the largest value. What ONNX Runtime refuses is named and compared
@@ -19,6 +19,7 @@ import tempfile
 import contrib_attention_cases
 import contrib_cases
 import contrib_float_cases
+import contrib_text_cases
 import judging
 from judging import np, onnx
 
@@ -142,7 +143,7 @@ def main():
         every, wanted = int(wanted[1]), wanted[2:]
     tallies, seen = {}, {}
     for case in (contrib_cases.cases() + contrib_attention_cases.cases() +
-                 contrib_float_cases.cases()):
+                 contrib_float_cases.cases() + contrib_text_cases.cases()):
         if wanted and case.op not in wanted:
             continue
         seen[case.op] = seen.get(case.op, -1) + 1

@@ -1,12 +1,11 @@
-/// Operators on tensors of strings: StringNormalizer, StringConcat, StringSplit, RegexFullMatch,
-/// TfIdfVectorizer.
+/// Operators on tensors of strings: StringNormalizer, StringConcat, StringSplit, RegexFullMatch.
 #include <re2/re2.h>
 
-#include <map>
 #include <set>
 
 #include "lib/ops/common.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/other/text.h"
 
 namespace infer {
 namespace {
@@ -26,17 +25,6 @@ Status InferStringNormalizer(OpCall& call) {
   dims.back() = Dim();
   call.SetOut(0, DType::kString, Shape(std::move(dims)));
   return {};
-}
-
-/// Letters of ASCII; case beyond it depends on a locale, which we have none of.
-Result<std::string> ChangeCase(const std::string& s, bool upper) {
-  std::string out = s;
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) >= 0x80)
-      return Unsupported(Cat("StringNormalizer: upper and lower case of '", s, "' (not ASCII)"));
-    if (upper ? c >= 'a' && c <= 'z' : c >= 'A' && c <= 'Z') c = static_cast<char>(c ^ 0x20);
-  }
-  return out;
 }
 
 Status RunStringNormalizer(OpRun& run) {
@@ -150,115 +138,6 @@ Status RunStringSplit(OpRun& run) {
   return {};
 }
 
-// ---- TfIdfVectorizer -------------------------------------------------------------------------
-
-int64_t LargestIndex(const std::vector<int64_t>& indexes) {
-  return indexes.empty() ? -1 : *std::max_element(indexes.begin(), indexes.end());
-}
-
-Status InferTfIdf(OpCall& call) {
-  INFER_TRY(CheckRank(call, 0, 1, 2));
-  const std::vector<int64_t>& indexes = call.Ints("ngram_indexes");
-  constexpr int64_t kMost = int64_t{1} << 31;
-  for (int64_t i : indexes)
-    if (i < 0 || i >= kMost) return InvalidModel(Cat("ngram_indexes has ", i));
-  if (call.HasAttr("pool_strings") == call.HasAttr("pool_int64s"))
-    return InvalidModel("wants one of pool_strings and pool_int64s");
-  if (call.HasAttr("pool_strings") != (call.dtype(0) == DType::kString))
-    return InvalidModel(Cat("the pool does not fit an operand of ", Name(call.dtype(0))));
-  if (call.Int("min_gram_length") < 1 || call.Int("max_skip_count") < 0)
-    return InvalidModel("min_gram_length is below 1 or max_skip_count below 0");
-  call.SetOut(0, DType::kF32, Shape());
-  if (!call.shape(0).has_rank()) return {};
-  std::vector<Dim> dims = call.shape(0).dims();
-  dims.back() = LargestIndex(indexes) + 1;
-  call.SetOut(0, DType::kF32, Shape(std::move(dims)));
-  return {};
-}
-
-/// Which output an n-gram counts for, by its words.
-using Grams = std::map<std::vector<std::string>, size_t>;
-
-/// The pool holds the 1-grams, then the 2-grams, ...; ngram_counts[n - 1] is where n-grams begin.
-Result<Grams> ReadPool(const OpCall& call, const std::vector<std::string>& pool) {
-  const std::vector<int64_t>& starts = call.Ints("ngram_counts");
-  const size_t known = call.Ints("ngram_indexes").size();
-  Grams grams;
-  size_t index = 0;
-  for (size_t n = 1; n <= starts.size(); ++n) {
-    const auto size = static_cast<int64_t>(pool.size());
-    const int64_t begin = starts[n - 1], end = n < starts.size() ? starts[n] : size;
-    if (begin < 0 || begin > end || end > size)
-      return InvalidModel(Cat("ngram_counts: [", begin, ", ", end, ") of ", size, " words"));
-    for (auto at = static_cast<size_t>(begin); at + n <= static_cast<size_t>(end); at += n) {
-      if (index >= known) return InvalidModel("ngram_indexes is shorter than the pool");
-      grams[{pool.begin() + static_cast<std::ptrdiff_t>(at),
-             pool.begin() + static_cast<std::ptrdiff_t>(at + n)}] = index++;
-    }
-  }
-  return grams;
-}
-
-Result<std::shared_ptr<const void>> PrepareTfIdf(const OpCall& call) {
-  std::vector<std::string> pool;
-  if (call.HasAttr("pool_strings")) {
-    pool = call.Attr<std::vector<std::string>>("pool_strings");
-  } else {
-    for (int64_t v : call.Ints("pool_int64s")) pool.push_back(std::to_string(v));
-  }
-  INFER_ASSIGN(Grams grams, ReadPool(call, pool));
-  return std::shared_ptr<const void>(std::make_shared<const Grams>(std::move(grams)));
-}
-
-Status RunTfIdf(OpRun& run) {
-  const Tensor& x = run.in(0);
-  const auto text = [](const Tensor& t, int64_t i) {
-    return t.dtype() == DType::kString ? t.strings()[static_cast<size_t>(i)]
-                                       : std::to_string(t.IntAt(i));
-  };
-  INFER_ASSIGN(const auto prepared, run.call().Prepared<Grams>());
-  const Grams& grams = *prepared;
-  const std::vector<int64_t>& indexes = run.Ints("ngram_indexes");
-  const std::string& mode = run.Str("mode");
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF")
-    return InvalidModel(Cat("TfIdfVectorizer: mode is '", mode, "'"));
-  std::vector<float> weights;
-  if (run.call().HasAttr("weights")) weights = run.Attr<std::vector<float>>("weights");
-  if (!weights.empty() && weights.size() != indexes.size())
-    return InvalidModel(Cat(weights.size(), " weights for ", indexes.size(), " n-grams"));
-  Dims dims = x.dims();
-  const int64_t columns = x.rank() == 0 ? 0 : x.dim(-1), width = LargestIndex(indexes) + 1;
-  const int64_t rows = x.rank() == 2 ? x.dim(0) : 1;
-  dims.back() = width;
-  Tensor y = Tensor::Zeros(DType::kF32, std::move(dims));
-  const auto out = y.mutable_data<float>();
-  const int64_t longest = std::min(run.Int("max_gram_length"), columns);
-  for (int64_t row = 0; row < rows; ++row) {
-    std::vector<int64_t> counts(indexes.size(), 0);
-    for (int64_t n = run.Int("min_gram_length"); n <= longest; ++n) {
-      // A single word skips nothing: it is counted once.
-      const int64_t last_skip = n == 1 ? 0 : std::min(run.Int("max_skip_count"), columns);
-      for (int64_t skip = 0; skip <= last_skip; ++skip)
-        for (int64_t at = 0; at + (n - 1) * (skip + 1) < columns; ++at) {
-          std::vector<std::string> gram;
-          for (int64_t k = 0; k < n; ++k)
-            gram.push_back(text(x, row * columns + at + k * (skip + 1)));
-          if (const auto found = grams.find(gram); found != grams.end()) ++counts[found->second];
-        }
-    }
-    for (size_t g = 0; g < counts.size(); ++g) {
-      if (counts[g] == 0) continue;
-      const float weight = weights.empty() ? 1.0f : weights[g];
-      const auto count = static_cast<float>(counts[g]);
-      out[static_cast<size_t>(row * width + indexes[g])] = mode == "TF"    ? count
-                                                           : mode == "IDF" ? weight
-                                                                           : count * weight;
-    }
-  }
-  run.Set(0, std::move(y));
-  return {};
-}
-
 // ---- RegexFullMatch --------------------------------------------------------------------------
 
 Status InferRegexFullMatch(OpCall& call) {
@@ -343,33 +222,6 @@ std::span<const OpDef> StringOps() {
           .reference = RunRegexFullMatch,
           .example = R"(graph g() -> (y) { x = const str[3] {"ab", "b", "abc"}
             y = RegexFullMatch(x) {pattern="a+b"} })",
-      },
-      {
-          .name = "TfIdfVectorizer",
-          .doc = "How often each n-gram of a pool occurs, optionally weighted.",
-          .traits = Trait::kText,
-          .since = 9,
-          .versions = {9},
-          .inputs = {{"X", "T"}},
-          .outputs = {{"Y", "T1"}},
-          .attrs = {{"max_gram_length", AttrKind::kInt, {}, true},
-                    {"max_skip_count", AttrKind::kInt, {}, true},
-                    {"min_gram_length", AttrKind::kInt, {}, true},
-                    {"mode", AttrKind::kString, {}, true},
-                    {"ngram_counts", AttrKind::kInts, {}, true},
-                    {"ngram_indexes", AttrKind::kInts, {}, true},
-                    {"pool_int64s", AttrKind::kInts},
-                    {"pool_strings", AttrKind::kStrings},
-                    {"weights", AttrKind::kFloats}},
-          .constraints = {{"T", TypeSet(DType::kString, DType::kI32, DType::kI64)},
-                          {"T1", TypeSet(DType::kF32)}},
-          .infer = InferTfIdf,
-          .reference = RunTfIdf,
-          .prepare = PrepareTfIdf,
-          .example = R"(graph g() -> (y) { x = const i64[6] {1, 1, 3, 3, 3, 7}
-            y = TfIdfVectorizer(x) {mode="TF", min_gram_length=1, max_gram_length=2,
-              max_skip_count=0, ngram_counts=[0, 2], ngram_indexes=[0, 1, 2],
-              pool_int64s=[3, 7, 1, 3]} })",
       },
   };
   return ops;
