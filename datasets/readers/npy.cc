@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/support/strings.h"
+#include "lib/support/utf8.h"
 
 namespace infer {
 namespace {
@@ -99,7 +100,20 @@ Status SetType(StoredArray& a, std::string_view descr, const std::string& path) 
   if (code.starts_with('O'))
     return InvalidModel(Cat(path,
                             ": holds Python objects (a pickle), which are never loaded; save "
-                            "plain numbers, e.g. numpy.save(f, x.astype('float32'))"));
+                            "plain numbers or texts, e.g. numpy.save(f, x.astype('float32')), "
+                            "x.astype(str)"));
+  if (code.starts_with('U') || code.starts_with('S')) {
+    a.utf32 = code[0] == 'U';
+    const std::optional<int64_t> length = ParseInt(code.substr(1));
+    constexpr int64_t kMost = int64_t{1} << 32;
+    if (!length || *length < 1 || *length > kMost)
+      return InvalidModel(
+          Cat(path, ": element type '", descr, "' is no text of at least one byte"));
+    a.dtype = DType::kString;
+    a.big_endian = order == '>';
+    a.text_bytes = *length * (a.utf32 ? 4 : 1);
+    return {};
+  }
   for (const Kind& k : kKinds)
     if (k.code == code) {
       a.dtype = k.dtype;
@@ -108,7 +122,40 @@ Status SetType(StoredArray& a, std::string_view descr, const std::string& path) 
     }
   return Unsupported(Cat(path, ": element type '", descr,
                          "' is not a tensor's (bool, integers, "
-                         "float16/32/64 and complex are)"));
+                         "float16/32/64, complex and texts are)"));
+}
+
+/// All before the data, which begins at a multiple of 64.
+std::string Header(std::string_view descr, const Dims& dims) {
+  std::string header = Cat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (");
+  for (const int64_t d : dims) header += Cat(d, ",");
+  header += "), }";
+  // Magic, version and length take 10 bytes.
+  header.append(63 - (10 + header.size()) % 64, ' ');
+  header += '\n';
+  std::string out(kMagic);
+  out += '\1';
+  out += '\0';
+  out += static_cast<char>(header.size() & 255);
+  out += static_cast<char>(header.size() >> 8);
+  return out + header;
+}
+
+/// Texts in fields of the longest one, in UTF-32.
+Result<std::string> TextBytes(const Tensor& t) {
+  size_t longest = 1;
+  for (const std::string& text : t.strings()) {
+    if (!IsUtf8(text)) return Unsupported(".npy has no texts that are no UTF-8");
+    longest = std::max(longest, NumCharacters(text));
+  }
+  std::string out = Header(Cat("<U", longest), t.dims());
+  for (std::string_view text : t.strings())
+    for (size_t i = 0; i < longest; ++i) {
+      const Utf8Character c = FirstCharacter(text);
+      text.remove_prefix(c.bytes);
+      for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(c.code >> shift & 255);
+    }
+  return out;
 }
 
 }  // namespace
@@ -139,7 +186,7 @@ Result<StoredArray> ParseNpy(DataBytesPtr source, int64_t offset, int64_t size,
   INFER_TRY(SetType(a, descr, source->name()));
   INFER_TRY(a.Check(limits));
   // Inside an .npz the array must also end inside its entry.
-  if (NumElements(a.dims) * (BitWidth(a.dtype) / 8) > size - prefix - length)
+  if (NumElements(a.dims) * a.element_bytes() > size - prefix - length)
     return fail("truncated data");
   return a;
 }
@@ -155,23 +202,12 @@ Result<Tensor> ReadNpy(const std::string& path, const ReadLimits& limits) {
 }
 
 Result<std::string> NpyBytes(const Tensor& t) {
+  if (t.dtype() == DType::kString) return TextBytes(t);
   const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                  [&](const Kind& k) { return k.dtype == t.dtype(); });
   if (kind == std::end(kKinds))
     return Unsupported(Cat(".npy has no element type ", Name(t.dtype()), "; convert it first"));
-  std::string header = Cat("{'descr': '", BitWidth(t.dtype()) == 8 ? "|" : "<", kind->code,
-                           "', 'fortran_order': False, 'shape': (");
-  for (const int64_t d : t.dims()) header += Cat(d, ",");
-  header += "), }";
-  // Magic, version and length take 10 bytes; the data begins at a multiple of 64.
-  header.append(63 - (10 + header.size()) % 64, ' ');
-  header += '\n';
-  std::string out(kMagic);
-  out += '\1';
-  out += '\0';
-  out += static_cast<char>(header.size() & 255);
-  out += static_cast<char>(header.size() >> 8);
-  out += header;
+  std::string out = Header(Cat(BitWidth(t.dtype()) == 8 ? "|" : "<", kind->code), t.dims());
   out.append(reinterpret_cast<const char*>(t.raw()), static_cast<size_t>(t.byte_size()));
   return out;
 }

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "lib/support/strings.h"
+#include "lib/support/utf8.h"
 
 namespace infer {
 namespace {
@@ -25,24 +29,44 @@ void ToHost(DType dtype, bool big_endian, std::byte* data, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) data[i] = std::byte{data[i] != std::byte{0}};
 }
 
-/// Column-major -> row-major.
-Tensor FromFortran(const Tensor& t) {
-  Tensor out(t.dtype(), t.dims());
-  const size_t size = static_cast<size_t>(BitWidth(t.dtype())) / 8, rank = t.dims().size();
+/// Elements of `size` bytes, column-major -> row-major.
+void FromFortran(const Dims& dims, size_t size, const std::byte* in, std::byte* out) {
+  const size_t rank = dims.size();
   Dims stride(rank, 1), index(rank, 0);
-  for (size_t d = 1; d < rank; ++d) stride[d] = stride[d - 1] * t.dims()[d - 1];
+  for (size_t d = 1; d < rank; ++d) stride[d] = stride[d - 1] * dims[d - 1];
   int64_t from = 0;
-  for (int64_t i = 0; i < t.num_elements(); ++i) {
-    std::memcpy(out.mutable_raw() + static_cast<size_t>(i) * size,
-                t.raw() + static_cast<size_t>(from) * size, size);
+  for (int64_t i = 0; i < NumElements(dims); ++i) {
+    std::memcpy(out + static_cast<size_t>(i) * size, in + static_cast<size_t>(from) * size, size);
     for (size_t d = rank; d-- > 0;) {
       from += stride[d];
-      if (++index[d] < t.dims()[d]) break;
-      from -= stride[d] * t.dims()[d];
+      if (++index[d] < dims[d]) break;
+      from -= stride[d] * dims[d];
       index[d] = 0;
     }
   }
-  return out;
+}
+
+/// A text from its field; nothing where the field holds none.
+std::optional<std::string> TextOf(std::span<const std::byte> field, bool utf32, bool big_endian) {
+  std::string text;
+  if (!utf32) {
+    text.assign(reinterpret_cast<const char*>(field.data()), field.size());
+    text.resize(text.find_last_not_of('\0') + 1);
+    return IsUtf8(text) ? std::optional(std::move(text)) : std::nullopt;
+  }
+  size_t zeros = 0;  // behind what was read: kept where a character follows
+  for (size_t i = 0; i + 4 <= field.size(); i += 4) {
+    char32_t code = 0;
+    for (size_t k = 0; k < 4; ++k)
+      code = code << 8 | std::to_integer<char32_t>(field[i + (big_endian ? k : 3 - k)]);
+    if (code == 0) {
+      ++zeros;
+      continue;
+    }
+    text.append(std::exchange(zeros, 0), '\0');
+    if (!AppendCharacter(code, text)) return std::nullopt;
+  }
+  return text;
 }
 
 }  // namespace
@@ -55,8 +79,9 @@ Status StoredArray::Check(const ReadLimits& limits) const {
     return fail(Cat("rank ", dims.size(), " is above the limit of ", limits.max_rank));
   const std::optional<int64_t> count = CheckedNumElements(dims);
   if (!count) return fail(Cat("impossible extents ", ToString(dims)));
-  INFER_CHECK(BitWidth(dtype) >= 8 && offset >= 0);
-  const int64_t width = BitWidth(dtype) / 8, available = source->size() - offset;
+  const int64_t width = element_bytes();
+  INFER_CHECK(width > 0 && offset >= 0);
+  const int64_t available = source->size() - offset;
   if (*count > available / width)
     return fail(Cat("truncated: ", ToString(dims), " of ", Name(dtype), " needs ", *count,
                     " elements of ", width, " bytes, ", std::max<int64_t>(available, 0),
@@ -69,29 +94,51 @@ Status StoredArray::Check(const ReadLimits& limits) const {
 }
 
 Result<Tensor> StoredArray::Load() const {
-  Tensor t(dtype, dims);
-  const int64_t bytes = t.byte_size();
-  if (bytes == 0) return t;
-  if (row_stride_bytes == 0) {
-    INFER_TRY(source->Read(offset, bytes, t.mutable_raw()));
-  } else {
+  const int64_t count = NumElements(dims), bytes = count * element_bytes();
+  if (count == 0) return Tensor(dtype, dims);
+  if (row_stride_bytes > 0) {
+    Tensor t(dtype, dims);
     const int64_t row = bytes / dims[0];
     for (int64_t i = 0; i < dims[0]; ++i)
       INFER_TRY(source->Read(offset + i * row_stride_bytes, row, t.mutable_raw() + i * row));
+    ToHost(dtype, big_endian, t.mutable_raw(), static_cast<size_t>(bytes));
+    return t;
   }
-  ToHost(dtype, big_endian, t.mutable_raw(), static_cast<size_t>(bytes));
-  return fortran_order && dims.size() > 1 ? FromFortran(t) : t;
+  return LoadDense(dims, offset, fortran_order && dims.size() > 1);
 }
 
 Result<Tensor> StoredArray::LoadRow(int64_t i) const {
   INFER_CHECK(streams() && i >= 0 && i < rows());
-  Tensor t(dtype, row_dims());
-  const int64_t bytes = t.byte_size();
-  const int64_t stride = row_stride_bytes > 0 ? row_stride_bytes : bytes;
-  if (bytes == 0) return t;
-  INFER_TRY(source->Read(offset + i * stride, bytes, t.mutable_raw()));
-  ToHost(dtype, big_endian, t.mutable_raw(), static_cast<size_t>(bytes));
-  return t;
+  const Dims row = row_dims();
+  const int64_t bytes = NumElements(row) * element_bytes();
+  return LoadDense(row, offset + i * (row_stride_bytes > 0 ? row_stride_bytes : bytes), false);
+}
+
+Result<Tensor> StoredArray::LoadDense(const Dims& extents, int64_t at, bool fortran) const {
+  const auto width = static_cast<size_t>(element_bytes());
+  const auto bytes = static_cast<size_t>(NumElements(extents)) * width;
+  Tensor t = dtype == DType::kString ? Tensor(DType::kU8, {static_cast<int64_t>(bytes)})
+                                     : Tensor(dtype, extents);
+  if (bytes > 0) INFER_TRY(source->Read(at, static_cast<int64_t>(bytes), t.mutable_raw()));
+  if (fortran) {
+    Tensor ordered(t.dtype(), t.dims());
+    FromFortran(extents, width, t.raw(), ordered.mutable_raw());
+    t = std::move(ordered);
+  }
+  if (dtype != DType::kString) {
+    ToHost(dtype, big_endian, t.mutable_raw(), bytes);
+    return t;
+  }
+  std::vector<std::string> texts;
+  texts.reserve(static_cast<size_t>(NumElements(extents)));
+  for (size_t i = 0; i < bytes; i += width) {
+    auto text = TextOf(std::span(t.raw() + i, width), utf32, big_endian);
+    if (!text)
+      return InvalidModel(Cat(source->name(), ": element ", i / width, " is no text of ",
+                              utf32 ? "Unicode characters" : "UTF-8"));
+    texts.push_back(*std::move(text));
+  }
+  return Tensor::OfStrings(extents, std::move(texts));
 }
 
 Result<StoredArray> OpenRaw(const std::string& path, DType dtype, const Dims& sample_dims) {

@@ -2,10 +2,10 @@
 
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
 
 #include "lib/support/strings.h"
+#include "lib/support/utf8.h"
 
 namespace infer {
 namespace {
@@ -18,31 +18,13 @@ std::string Print(const char* format, int digits, double v) {
   return std::string(buffer.data(), static_cast<size_t>(n));
 }
 
-unsigned char Byte(std::string_view text, size_t at) {
-  return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
-}
-
 /// Length of the UTF-8 character at the beginning of `text`; 0 where there is none. Control
-/// characters count as none.
+/// characters, and those that reverse the text behind them, count as none.
 size_t CharacterLength(std::string_view text) {
-  const unsigned char first = Byte(text, 0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  const size_t length = first >= 0xf5   ? 0
-                        : first >= 0xf0 ? 4
-                        : first >= 0xe0 ? 3
-                        : first >= 0xc2 ? 2
-                                        : 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((Byte(text, i) & 0xc0) != 0x80) return 0;
-  const unsigned char second = Byte(text, 1);
-  if (first == 0xc2 && second < 0xa0) return 0;  // U+0080 to U+009F: control characters
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90)) return 0;  // too long
-  if ((first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90)) return 0;
-  // U+202A to U+202E and U+2066 to U+2069 reverse the text behind them.
-  const unsigned char third = Byte(text, 2);
-  if (first == 0xe2 && second == 0x80 && third >= 0xaa && third <= 0xae) return 0;
-  if (first == 0xe2 && second == 0x81 && third >= 0xa6 && third <= 0xa9) return 0;
-  return length;
+  const auto [code, bytes] = FirstCharacter(text);
+  const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  const bool reverses = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return is_control || reverses ? 0 : bytes;
 }
 
 std::string Escaped(char c) {

@@ -59,6 +59,7 @@ std::vector<std::string> SimilarNames(std::string_view given, std::span<const st
 }
 
 std::string DidYouMean(std::string_view given, std::span<const std::string> names) {
+  if (std::ranges::find(names, given) != names.end()) return "";  // the name is not what is wrong
   const auto similar = SimilarNames(given, names);
   return similar.empty() ? "" : Cat("; did you mean ", Join(similar, " or "), "?");
 }

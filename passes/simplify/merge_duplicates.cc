@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "lib/ir/inference.h"
 #include "lib/support/hash.h"
 #include "passes/simplify/simplify.h"
 
@@ -12,12 +13,16 @@ class CommonSubexpressions : public Pass {
 
   Result<bool> Run(Graph& g, PassContext&) override {
     int64_t merged = 0;
+    bool refined = false;
     INFER_TRY(ForEachGraph(g, [&](Graph& graph, int) -> Status {
       merged += MergeConstants(graph);
-      INFER_ASSIGN(const int64_t n, MergeNodes(graph));
+      INFER_ASSIGN(const int64_t n, MergeNodes(graph, refined));
       merged += n;
       return {};
     }));
+    // A type that the file declares for one of two equal results holds for both. Where readers of
+    // the other one contradict it, one of the declarations is wrong.
+    if (refined) INFER_TRY(RefineTypes(g).In("two results of equal nodes"));
     return merged > 0;
   }
 
@@ -62,7 +67,8 @@ class CommonSubexpressions : public Pass {
     return Operands(a) == Operands(b) && a.attrs() == b.attrs();
   }
 
-  static Result<int64_t> MergeNodes(Graph& g) {
+  /// `refined` becomes true where readers get a value whose type says more.
+  static Result<int64_t> MergeNodes(Graph& g, bool& refined) {
     GraphEditor e(g);
     int64_t merged = 0;
     std::unordered_map<uint64_t, std::vector<Node*>> seen;
@@ -85,6 +91,7 @@ class CommonSubexpressions : public Pass {
         Value *from = n->output(i), *to = (*twin)->output(i);
         if (!from) continue;
         moved = moved || !from->uses().empty();
+        refined = refined || !from->type().Refines(to->type());
         if (!from->is_output() || !to->is_output()) {
           INFER_TRY(e.ReplaceAllUses(from, to));
           continue;

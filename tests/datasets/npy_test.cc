@@ -37,6 +37,44 @@ TEST(Npy, WritesWhatItReads) {
   EXPECT_EQ(NpyBytes(Tensor::Zeros(DType::kBF16, {1})).status().code(), Code::kUnsupported);
 }
 
+TEST(Npy, Texts) {
+  const Tensor t =
+      Tensor::OfStrings({2, 2}, {"a", "", "na\u00efve \U0001f600", std::string("b\0c", 3)});
+  const Result<std::string> bytes = NpyBytes(t);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  EXPECT_THAT(*bytes, HasSubstr("'<U7'"));
+  const Result<Tensor> back = Load(*bytes);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(ToString(back->dims()), "[2,2]");
+  EXPECT_THAT(back->strings(),
+              ElementsAre("a", "", "na\u00efve \U0001f600", std::string("b\0c", 3)));
+  const auto size = static_cast<int64_t>(bytes->size());
+  const auto row = ParseNpy(DataBytes::OfMemory(*bytes, "f"), 0, size)->LoadRow(1);
+  EXPECT_THAT(row->strings(), ElementsAre("na\u00efve \U0001f600", std::string("b\0c", 3)));
+  EXPECT_EQ(NpyBytes(Tensor::OfStrings({1}, {"\xff"})).status().code(), Code::kUnsupported);
+}
+
+TEST(Npy, TextsOfOtherForms) {
+  const auto load = [](std::string_view rest, std::string data) {
+    return Load(Npy(Cat("{'descr': '", rest, "}"), std::move(data)));
+  };
+  const auto bytes =
+      load("|S2', 'fortran_order': True, 'shape': (2, 2)", std::string("a\0bcd\0\0\0", 8));
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  EXPECT_THAT(bytes->strings(), ElementsAre("a", "d", "bc", ""));
+  const auto big =
+      load(">U1', 'fortran_order': False, 'shape': (1,)", std::string("\0\0\0\xe9", 4));
+  ASSERT_TRUE(big.ok()) << big.status().message();
+  EXPECT_THAT(big->strings(), ElementsAre("\u00e9"));
+  for (const auto& [rest, data] :
+       {std::pair{"<U1', 'fortran_order': False, 'shape': (1,)", "\1\1\1\1"},
+        std::pair{"|S1', 'fortran_order': False, 'shape': (1,)", "\xff"},
+        std::pair{"<U2', 'fortran_order': False, 'shape': (1,)", "abcd"},
+        std::pair{"<U0', 'fortran_order': False, 'shape': (9,)", ""},
+        std::pair{"<Ux', 'fortran_order': False, 'shape': (1,)", "abcd"}})
+    EXPECT_EQ(load(rest, data).status().code(), Code::kInvalidModel) << rest;
+}
+
 TEST(Npy, ColumnMajorAndBigEndian) {
   const std::string fortran = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n";
   const Result<Tensor> f = Load(Npy(fortran, std::string("\1\4\2\5\3\6", 6)));
@@ -80,7 +118,7 @@ TEST(Npy, RefusesHostileFiles) {
   };
   const Case cases[] = {
       {with("|O", "(1,)"), "pickle"},
-      {with("<U4", "(1,)"), "'<U4'", Code::kUnsupported},
+      {with("|V4", "(1,)"), "'|V4'", Code::kUnsupported},
       {with("|V2", "(1,)"), "'|V2'", Code::kUnsupported},
       {with("<f4", "(3,)"), "truncated"},
       {with("<f4", "(4611686018427387904, 4)"), "impossible extents"},

@@ -9,7 +9,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/ops/op_def.h"
-#include "lib/ops/other/text.h"
+#include "lib/support/utf8.h"
 
 namespace infer {
 namespace {
@@ -75,6 +75,9 @@ using Tokens = std::vector<std::string_view>;
 void Keep(std::string_view token, size_t shortest, Tokens& tokens) {
   if (NumCharacters(token) >= shortest) tokens.push_back(token);
 }
+
+/// Bytes of the first character. Pre: a text of UTF-8 that is not empty.
+size_t CharacterBytes(std::string_view text) { return FirstCharacter(text).bytes; }
 
 /// Where the search goes on behind an empty match at `at`: behind the character there.
 size_t Behind(std::string_view text, size_t at) {

@@ -1,4 +1,4 @@
-/// Operators on texts: Tokenizer, StringNormalizer, TfIdfVectorizer; characters of UTF-8.
+/// Operators on texts: Tokenizer, StringNormalizer, TfIdfVectorizer.
 #include "lib/ops/other/text.h"
 
 #include <gtest/gtest.h>
@@ -82,12 +82,7 @@ TEST(StringNormalizer, LettersBeyondAscii) {
   EXPECT_EQ(change("UPPER"), (Strings{"\u00c9T\u00c9", "\u0410\u0411", "\u65e5"}));
 }
 
-TEST(Utf8, CharactersAsTheStandardHasThem) {
-  for (const char* good : {"", "a", "\u00e9", "\u65e5", "\U0001f600"}) EXPECT_TRUE(IsUtf8(good));
-  for (const char* bad : {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"})
-    EXPECT_FALSE(IsUtf8(bad));
-  EXPECT_EQ(NumCharacters("a\u65e5\U0001f600"), 3u);
-  EXPECT_EQ(CharacterBytes("\u65e5a"), 3u);
+TEST(ChangeCase, CharactersOfFourBytes) {
   EXPECT_EQ(*ChangeCase("\U00010400", false), "\U00010428");
   EXPECT_FALSE(ChangeCase("\xff", false).ok());
 }
