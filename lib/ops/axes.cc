@@ -162,6 +162,18 @@ void AllButAxis(const OpCall& call, AxisLinks& links) {
       if (i != *axis) LinkSame(call, 0, i, out, i, links);
 }
 
+void AllButLastAxis(const OpCall& call, AxisLinks& links) {
+  if (const Shape* s = OperandShape(call, 0)) LinkAllBut(call, {s->rank() - 1}, links);
+}
+
+void RowAxes(const OpCall& call, AxisLinks& links) {
+  for (size_t in = 0; in < call.num_inputs(); ++in) {
+    const Shape* s = OperandShape(call, in);
+    for (size_t out = 0; s && s->rank() == 2 && out < call.num_outputs(); ++out)
+      LinkSame(call, in, 0, out, 0, links);
+  }
+}
+
 void SampleAndChannelAxes(const OpCall& call, AxisLinks& links) {
   LinkSame(call, 0, 0, 0, 0, links);
   LinkSame(call, 0, 1, 0, 1, links);

@@ -78,6 +78,11 @@ void BroadcastAxes(const OpCall& call, AxisLinks& links);
 void ReshapedAxes(const OpCall& call, AxisLinks& links);
 /// All axes of operand 0 but attribute `axis`, in every result of the same rank.
 void AllButAxis(const OpCall& call, AxisLinks& links);
+/// All axes of operand 0 but the last one, in result 0: features go by positions there.
+void AllButLastAxis(const OpCall& call, AxisLinks& links);
+/// Rows of operands of two axes, in every result: models of features. An operand of one axis is one
+/// row.
+void RowAxes(const OpCall& call, AxisLinks& links);
 /// The first two axes: samples and channels, each by itself.
 void SampleAndChannelAxes(const OpCall& call, AxisLinks& links);
 

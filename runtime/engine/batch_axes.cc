@@ -4,6 +4,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "lib/ir/editor.h"
+#include "lib/ir/inference.h"
 #include "lib/support/strings.h"
 #include "runtime/engine/open_extents.h"
 
@@ -212,6 +214,27 @@ class Proof {
   std::set<std::pair<const Value*, int>> single_;  // axes of one index that seem to be open
 };
 
+constexpr const char* kRows = "rows";
+
+/// The graph with a name for the first extent of its only input, where the model leaves it open
+/// without one, as exporters of classical models do. Of several inputs nothing says that they have
+/// equally many rows.
+std::optional<Graph> WithNamedRows(const Graph& graph) {
+  const Value& input = *graph.inputs()[0];
+  if (graph.inputs().size() > 1 || !input.type().is_tensor() || !input.shape().has_rank() ||
+      input.shape().rank() == 0)
+    return std::nullopt;
+  std::vector<Dim> dims = input.shape().dims();
+  if (dims[0].is_static() ||
+      std::ranges::any_of(dims, [](const Dim& d) { return !d.symbol().empty(); }))
+    return std::nullopt;
+  dims[0] = Dim::Symbol(kRows);
+  Graph named = graph.Clone();
+  GraphEditor(named).SetType(named.inputs()[0], TensorType{input.dtype(), Shape(std::move(dims))});
+  if (!RefineTypes(named).ok()) return std::nullopt;
+  return named;
+}
+
 }  // namespace
 
 BatchAxes ProveBatchAxes(const Graph& graph) {
@@ -229,6 +252,7 @@ BatchAxes ProveBatchAxes(const Graph& graph) {
     if (best.reason.empty()) best = std::move(axes);
   }
   if (!best.reason.empty()) return best;
+  if (const auto named = WithNamedRows(graph)) return Proof(*named, kRows).Run();
   none.reason = Cat("input ", Quoted(first), " is ", ToString(first.type()),
                     ": it has no extent that the model leaves open and names");
   return none;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "lib/ops/axes.h"
 #include "lib/ops/ml/ml_scores.h"
 #include "lib/ops/move/move.h"
 
@@ -154,6 +155,9 @@ Status RunOneHotEncoder(OpRun& run) {
   return {};
 }
 
+/// The categories are an axis of their own.
+void OneHotAxes(const OpCall& call, AxisLinks& links) { LinkAllBut(call, {}, links); }
+
 // ---- FeatureVectorizer, ArrayFeatureExtractor ------------------------------------------------
 
 Status InferFeatureVectorizer(OpCall& call) {
@@ -226,6 +230,15 @@ Status RunArrayFeatureExtractor(OpRun& run) {
   return {};
 }
 
+/// Each index picks one element of the last axis.
+void ExtractorAxes(const OpCall& call, AxisLinks& links) {
+  const Shape &x = call.shape(0), &index = call.shape(1);
+  if (!x.has_rank() || !index.has_rank()) return;
+  if (x.rank() > 1) AllButLastAxis(call, links);
+  for (int axis = 0; axis < index.rank(); ++axis)
+    LinkSame(call, 1, axis, 0, std::max(x.rank() - 1, 1), links);
+}
+
 }  // namespace
 
 std::span<const OpDef> MlFeatureOps() {
@@ -235,6 +248,7 @@ std::span<const OpDef> MlFeatureOps() {
           .domain = "ai.onnx.ml",
           .doc = "1 where an element is greater than the threshold, else 0.",
           .traits = Trait::kModel,
+          .axes = BroadcastAxes,
           .inputs = {{"X", "T"}},
           .outputs = {{"Y", "T"}},
           .attrs = {{"threshold", AttrKind::kFloat, 0.0f}},
@@ -249,6 +263,7 @@ std::span<const OpDef> MlFeatureOps() {
           .domain = "ai.onnx.ml",
           .doc = "(X - offset) * scale, per feature.",
           .traits = Trait::kModel,
+          .axes = AllButLastAxis,
           .inputs = {{"X", "T"}},
           .outputs = {{"Y", "f32"}},
           .attrs = {{"offset", AttrKind::kFloats}, {"scale", AttrKind::kFloats}},
@@ -264,6 +279,7 @@ std::span<const OpDef> MlFeatureOps() {
           .domain = "ai.onnx.ml",
           .doc = "Each row divided by its norm: MAX, L1 or L2.",
           .traits = Trait::kModel,
+          .axes = AllButLastAxis,
           .inputs = {{"X", "T"}},
           .outputs = {{"Y", "f32"}},
           .attrs = {{"norm", AttrKind::kString, std::string("MAX")}},
@@ -278,6 +294,7 @@ std::span<const OpDef> MlFeatureOps() {
           .domain = "ai.onnx.ml",
           .doc = "Elements of one value replaced by others, per feature.",
           .traits = Trait::kModel,
+          .axes = AllButLastAxis,
           .inputs = {{"X", "T"}},
           .outputs = {{"Y", "T"}},
           .attrs = {{"imputed_value_floats", AttrKind::kFloats},
@@ -296,6 +313,7 @@ std::span<const OpDef> MlFeatureOps() {
           .domain = "ai.onnx.ml",
           .doc = "A 1 at the category of each element, in a new last axis.",
           .traits = Trait::kModel,
+          .axes = OneHotAxes,
           .inputs = {{"X", "T"}},
           .outputs = {{"Y", "f32"}},
           .attrs = {{"cats_int64s", AttrKind::kInts},
@@ -313,6 +331,7 @@ std::span<const OpDef> MlFeatureOps() {
           .domain = "ai.onnx.ml",
           .doc = "The features of all inputs in one row.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .inputs = {{"X", "T1", Arity::kVariadic}},
           .outputs = {{"Y", "f32"}},
           .attrs = {{"inputdimensions", AttrKind::kInts}},
@@ -328,6 +347,7 @@ std::span<const OpDef> MlFeatureOps() {
           .domain = "ai.onnx.ml",
           .doc = "Elements of the last axis by their indices.",
           .traits = Trait::kModel,
+          .axes = ExtractorAxes,
           .inputs = {{"X", "T"}, {"Y", "i64"}},
           .outputs = {{"Z", "T"}},
           .constraints = {{"T", kFeatures}},

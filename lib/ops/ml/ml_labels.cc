@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "lib/ops/axes.h"
+
 namespace infer {
 namespace {
 
@@ -177,6 +179,7 @@ std::span<const OpDef> MlLabelOps() {
           .domain = "ai.onnx.ml",
           .doc = "Each string replaced by its category's number, or the other way round.",
           .traits = Trait::kModel,
+          .axes = BroadcastAxes,
           .inputs = {{"X", "T1"}},
           .outputs = {{"Y", "T2"}},
           .attrs = {{"cats_int64s", AttrKind::kInts},
@@ -195,6 +198,7 @@ std::span<const OpDef> MlLabelOps() {
           .domain = "ai.onnx.ml",
           .doc = "Each element replaced by the value that stands beside it in a list of keys.",
           .traits = Trait::kModel,
+          .axes = BroadcastAxes,
           .since = 2,
           .versions = {1, 2, 4},
           .inputs = {{"X", "T1"}},

@@ -1,5 +1,6 @@
 /// ai.onnx.ml: linear models.
 
+#include "lib/ops/axes.h"
 #include "lib/ops/ml/ml_scores.h"
 
 namespace infer {
@@ -128,6 +129,7 @@ std::span<const OpDef> MlLinearOps() {
           .domain = "ai.onnx.ml",
           .doc = "A linear function of the features per target.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .inputs = {{"X", "T"}},
           .outputs = {{"Y", "f32"}},
           .attrs = {{"coefficients", AttrKind::kFloats},
@@ -146,6 +148,7 @@ std::span<const OpDef> MlLinearOps() {
           .domain = "ai.onnx.ml",
           .doc = "The class whose linear function of the features is greatest, and all of them.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .inputs = {{"X", "T1"}},
           .outputs = {{"Y", "T2"}, {"Z", "f32"}},
           .attrs = {{"classlabels_ints", AttrKind::kInts},

@@ -1,6 +1,8 @@
 /// ai.onnx.ml: support vector machines.
 #include "lib/ops/ml/ml_svm.h"
 
+#include "lib/ops/axes.h"
+
 namespace infer {
 namespace {
 
@@ -132,6 +134,7 @@ std::span<const OpDef> MlSvmOps() {
           .domain = "ai.onnx.ml",
           .doc = "Support vector regression, or whether a row is of the one class.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .inputs = {{"X", "T"}},
           .outputs = {{"Y", "f32"}},
           .attrs = {{"coefficients", AttrKind::kFloats},
@@ -156,6 +159,7 @@ std::span<const OpDef> MlSvmOps() {
           .domain = "ai.onnx.ml",
           .doc = "The class of a support vector machine, and the scores or probabilities.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .inputs = {{"X", "T1"}},
           .outputs = {{"Y", "T2"}, {"Z", "f32"}},
           .attrs = {{"classlabels_ints", AttrKind::kInts},

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "lib/ops/axes.h"
 #include "lib/ops/ml/ml_forest.h"
 
 namespace infer {
@@ -230,6 +231,7 @@ std::span<const OpDef> MlTreeOps() {
           .domain = "ai.onnx.ml",
           .doc = "The leaves that each row reaches in a number of decision trees, put together.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .since = 5,
           .versions = {5},
           .inputs = {{"X", "T"}},
@@ -267,6 +269,7 @@ std::span<const OpDef> MlTreeOps() {
           .domain = "ai.onnx.ml",
           .doc = "As TreeEnsemble, with the trees as lists of nodes; deprecated since opset 5.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .since = 1,
           .versions = {1, 3},
           .inputs = {{"X", "T"}},
@@ -295,6 +298,7 @@ std::span<const OpDef> MlTreeOps() {
           .domain = "ai.onnx.ml",
           .doc = "The class with most votes of decision trees, and the scores; deprecated since 5.",
           .traits = Trait::kModel,
+          .axes = RowAxes,
           .since = 1,
           .versions = {1, 3},
           .inputs = {{"X", "T1"}},

@@ -59,6 +59,19 @@ TEST(BatchAxes, TablesOfPositionsAreReadFromTheFirst) {
   EXPECT_FALSE(cut("8,512", "inf,512").proved) << "other rows for other requests";
 }
 
+TEST(BatchAxes, RowsOfTheOnlyInputNeedNoName) {
+  const BatchAxes a = Of(
+      "graph g(x: f32[?,4]) -> (y, z) { y = Softmax(x) i = const i64[1] {1} z = ReduceMax(x, i) }");
+  EXPECT_TRUE(a.proved) << a.reason;
+  EXPECT_EQ(a.inputs, std::vector<int>{0});
+  EXPECT_EQ(a.outputs, (std::vector<int>{0, 0}));
+  EXPECT_FALSE(Of("graph g(x: f32[?,4]) -> (y) { y = Softmax(x) {axis=0} }").proved);
+  EXPECT_FALSE(Of("graph g(x: f32[4,?]) -> (y) { y = Relu(x) }").proved);
+  // Nothing says that both have the same number of rows.
+  EXPECT_FALSE(
+      Of("graph g(x: f32[?,4], u: f32[?,4]) -> (y, z) { y = Relu(x) z = Relu(u) }").proved);
+}
+
 /// Of one request they would be cut at 1, of four at 4.
 TEST(BatchAxes, PlacesThatDependOnTheBatchAreRefused) {
   const std::string head = R"(graph g(x: f32[N,8]) -> (y) { sh = Shape(x) z = const i64[1] {0}
