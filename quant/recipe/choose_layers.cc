@@ -169,7 +169,7 @@ class LayerChooser {
     return Add("paying", std::move(keep));
   }
 
-  /// The fused model with every layer in FP32.
+  /// The fused model with every layer in FP32, and as many weights in 8 bits as the target allows.
   Status AddWeights() {
     const Graph& fused = options_.fused_graph ? *options_.fused_graph : model_.graph;
     StaticModel m = With(fused, model_.scheme.keep, {});
@@ -177,10 +177,21 @@ class LayerChooser {
     for (const std::string& layer : layers) m.scheme.keep.emplace(layer, kNoGain);
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
     if (!plan.values.empty()) return {};
-    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan, m.scheme));
+    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan));
     if (storable.empty()) return {};
-    return AddOf(fused, "weights", std::move(m.scheme.keep), {storable.begin(), storable.end()},
-                 nullptr);
+    const size_t before = tried_.size();
+    INFER_TRY(AddOf(fused, "weights", m.scheme.keep, {storable.begin(), storable.end()}, nullptr));
+    if (tried_.size() == before || tried_.back().told.holds || OutOfTime()) return {};
+    // Fewer of them, where all together cost more than the target allows.
+    StoreWeightsOptions some;
+    some.target = options_.target;
+    some.growth = 1;
+    some.out_of_time = options_.out_of_time;
+    INFER_ASSIGN(const HeldOutError exact, held_.Measure(m.graph));
+    INFER_ASSIGN(StoreWeightsResult found, FindWeightsToStore(m, original_, held_, exact, some));
+    if (found.store.empty()) return {};
+    tried_.pop_back();
+    return AddOf(fused, "weights", std::move(m.scheme.keep), std::move(found.store), &found.error);
   }
 
   /// By the table, with what it may be off by.

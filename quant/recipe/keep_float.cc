@@ -136,7 +136,7 @@ Result<StoreWeightsResult> FindWeightsToStore(const StaticModel& model, const Gr
   std::vector<double> bytes;
   {
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original, m.scheme));
-    INFER_ASSIGN(layers, StorableLayers(m.graph, plan, m.scheme));
+    INFER_ASSIGN(layers, StorableLayers(m.graph, plan));
     for (const PlannedNode& p : plan.nodes) {
       if (std::find(layers.begin(), layers.end(), p.first_result) == layers.end()) continue;
       double n = 0;

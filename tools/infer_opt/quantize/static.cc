@@ -165,7 +165,8 @@ class StaticMode : public QuantizeMode {
 
   void TellScales(const QuantizeJob& job, const RecipeReport& r) {
     if (!r.channel_scales_db) return;
-    const std::string gain = Cat(Rounded(*r.channel_scales_db, 3), " dB on the held-out samples");
+    const std::string gain =
+        Cat(Rounded(std::abs(*r.channel_scales_db), 3), " dB on the held-out samples");
     if (r.channel_scales) {
       raised_opset_ = kScalesOpset;
       job.context.PrintLine(Cat("opset ", kScalesOpset, " instead of the model's ", job.opset_limit,
@@ -174,7 +175,8 @@ class StaticMode : public QuantizeMode {
     } else {
       job.context.PrintLine(Cat("opset ", job.opset_limit,
                                 " has one scale per weight tensor; those per channel (--opset ",
-                                kScalesOpset, ") would gain ", gain, "\n"));
+                                kScalesOpset, ") would ",
+                                *r.channel_scales_db < 0 ? "lose " : "gain ", gain, "\n"));
     }
   }
 
