@@ -124,6 +124,8 @@ class LayerChooser {
       keep.emplace(layers_[i], kNoGain);
       INFER_ASSIGN(const ModelCost c, CostWith(keep));
       savings_[i] = c.us - all;
+      if (options_.progress)
+        options_.progress(static_cast<int64_t>(i + 1), static_cast<int64_t>(layers_.size()));
     }
     return {};
   }
@@ -132,6 +134,7 @@ class LayerChooser {
     KeepFloatOptions keep;
     keep.target = options_.target;
     keep.out_of_time = options_.out_of_time;
+    keep.progress = options_.progress;
     if (!savings_.empty()) {
       const double most = *std::max_element(savings_.begin(), savings_.end());
       for (const double s : savings_) keep.gain.push_back(std::max({s, 1e-3 * most, 1e-6}));
@@ -187,6 +190,7 @@ class LayerChooser {
     some.target = options_.target;
     some.growth = 1;
     some.out_of_time = options_.out_of_time;
+    some.progress = options_.progress;
     INFER_ASSIGN(const HeldOutError exact, held_.Measure(m.graph));
     INFER_ASSIGN(StoreWeightsResult found, FindWeightsToStore(m, original_, held_, exact, some));
     if (found.store.empty()) return {};

@@ -312,8 +312,14 @@ TEST(SubsetSearch, FillsTheLimitWithTheMostGain) {
   };
   SubsetOptions options;
   options.accept = [](const HeldOutError& e) { return e.sure_worst <= 8; };
+  std::vector<std::pair<int64_t, int64_t>> told;
+  options.progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
   const auto found = SearchSubset(gain, error, options);
   ASSERT_TRUE(found.ok());
+  ASSERT_GE(told.size(), 6u);
+  for (int64_t i = 0; i < 6; ++i)
+    EXPECT_EQ(told[static_cast<size_t>(i)], (std::pair<int64_t, int64_t>(i + 1, 6)));
+  EXPECT_EQ(told.back().first, told.back().second);
   EXPECT_TRUE(found->reached);
   EXPECT_EQ(found->in, (std::vector<bool>{true, true, true, false, false, true}));
   EXPECT_EQ(found->error.worst, 8);

@@ -87,6 +87,9 @@ class StaticMode : public QuantizeMode {
     for (const CodeRounder& r : CodeRounders())
       if (rounding_ == "all" || rounding_ == r.name) recipe_options_.rounders.push_back(&r);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
+    recipe_options_.on_layer = [&](int64_t done, int64_t total) {
+      job.context.Progress("measure layers", done, total);
+    };
     recipe_options_.keep_prepared = job.fine_tune != nullptr;
     std::optional<Graph> golden;
     if (job.fine_tune) golden.emplace(g.Clone());
