@@ -10,7 +10,7 @@ namespace infer {
 
 struct ExtentEquation {
   Dim a, b;                ///< not equal as expressions, and not both static
-  bool broadcast = false;  ///< one of the two may be 1 instead
+  bool broadcast = false;  ///< likely: one of the two may be 1 instead
 };
 
 /// While it lives, what is stated on this thread goes to `out`; of several the youngest collects.
@@ -30,8 +30,9 @@ class CollectExtentEquations {
 /// are static, or they are equal already. Meet and Broadcast (lib/tensor/shape.h) state what they
 /// find; inference functions state what they do not compute by these.
 void StateEqual(const Dim& a, const Dim& b);
-/// The same, but one of them may be 1. Whether somebody collects: then what follows is inferred as
-/// if they were equal, so that equations behind it are found, too.
+/// The same, but one of them may be 1, or the two are only likely to be equal. Whether somebody
+/// collects: then what follows is inferred as if they were equal, so that equations behind it are
+/// found, too.
 bool StateBroadcast(const Dim& a, const Dim& b);
 
 }  // namespace infer

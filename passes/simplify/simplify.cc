@@ -50,6 +50,7 @@ std::vector<Rule> SimplifyRules() {
       InlineIf(),
       UnflattenMatMul(),
       UnfoldBatch(),
+      KeepUnitAxes(),
       TransposeWithoutUnits(),
       SoftmaxWithoutViews(),
   };

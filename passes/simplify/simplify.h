@@ -75,6 +75,7 @@ Rule MergeConstantTerms();
 Rule InlineIf();
 Rule UnflattenMatMul();
 Rule UnfoldBatch();
+Rule KeepUnitAxes();
 Rule TransposeWithoutUnits();
 Rule SoftmaxWithoutViews();
 

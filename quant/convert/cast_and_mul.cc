@@ -31,6 +31,11 @@ bool IsFloatLayer(const Use& use, bool products) {
   return products || !IsMatrixProduct(n);
 }
 
+bool HasChannelScales(const Node& dequantize) {
+  const Value* const scale = dequantize.input(1);
+  return scale->shape().has_rank() && scale->shape().rank() > 0;
+}
+
 /// The scales as a factor of the codes; nullopt: no such constants.
 std::optional<Tensor> FactorOf(const Node& dequantize) {
   const Tensor* const codes = dequantize.input(0)->constant();
@@ -49,14 +54,16 @@ std::optional<Tensor> FactorOf(const Node& dequantize) {
 
 }  // namespace
 
-Status SpellAsCastAndMul(Graph& g, bool products) {
+Status SpellAsCastAndMul(Graph& g, bool products, bool has_channel_scales) {
   GraphEditor editor(g);
   for (auto it = g.nodes().begin(); it != g.nodes().end();) {
     Node& n = **it++;
     if (!n.Is(Trait::kDequantize) || n.output(0)->is_output()) continue;
     const std::vector<Use> uses = n.output(0)->uses();
-    if (!std::all_of(uses.begin(), uses.end(),
-                     [&](const Use& use) { return IsFloatLayer(use, products); }))
+    const bool must = !has_channel_scales && HasChannelScales(n);
+    if (!std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+          return must ? ReadsAsWeights(use) : IsFloatLayer(use, products);
+        }))
       continue;
     const auto factor = FactorOf(n);
     if (!factor) continue;

@@ -11,6 +11,9 @@ namespace infer {
 /// These stay as they are: weights of layers whose data come from codes, directly or through views,
 /// moves and pools, because kernels compute such layers in integers; scales in blocks; zero points
 /// other than 0; weights of matrix products unless `products`.
-Status SpellAsCastAndMul(Graph& g, bool products);
+///
+/// Without `has_channel_scales` (a file below opset 13) DequantizeLinear cannot have a scale per
+/// channel: each one that has becomes the pair, wherever the data of its layer come from.
+Status SpellAsCastAndMul(Graph& g, bool products, bool has_channel_scales = true);
 
 }  // namespace infer

@@ -124,6 +124,8 @@ class LayerChooser {
       keep.emplace(layers_[i], kNoGain);
       INFER_ASSIGN(const ModelCost c, CostWith(keep));
       savings_[i] = c.us - all;
+      if (options_.progress)
+        options_.progress(static_cast<int64_t>(i + 1), static_cast<int64_t>(layers_.size()));
     }
     return {};
   }
@@ -132,6 +134,7 @@ class LayerChooser {
     KeepFloatOptions keep;
     keep.target = options_.target;
     keep.out_of_time = options_.out_of_time;
+    keep.progress = options_.progress;
     if (!savings_.empty()) {
       const double most = *std::max_element(savings_.begin(), savings_.end());
       for (const double s : savings_) keep.gain.push_back(std::max({s, 1e-3 * most, 1e-6}));
@@ -169,7 +172,7 @@ class LayerChooser {
     return Add("paying", std::move(keep));
   }
 
-  /// The fused model with every layer in FP32.
+  /// The fused model with every layer in FP32, and as many weights in 8 bits as the target allows.
   Status AddWeights() {
     const Graph& fused = options_.fused_graph ? *options_.fused_graph : model_.graph;
     StaticModel m = With(fused, model_.scheme.keep, {});
@@ -177,10 +180,22 @@ class LayerChooser {
     for (const std::string& layer : layers) m.scheme.keep.emplace(layer, kNoGain);
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
     if (!plan.values.empty()) return {};
-    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan, m.scheme));
+    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan));
     if (storable.empty()) return {};
-    return AddOf(fused, "weights", std::move(m.scheme.keep), {storable.begin(), storable.end()},
-                 nullptr);
+    const size_t before = tried_.size();
+    INFER_TRY(AddOf(fused, "weights", m.scheme.keep, {storable.begin(), storable.end()}, nullptr));
+    if (tried_.size() == before || tried_.back().told.holds || OutOfTime()) return {};
+    // Fewer of them, where all together cost more than the target allows.
+    StoreWeightsOptions some;
+    some.target = options_.target;
+    some.growth = 1;
+    some.out_of_time = options_.out_of_time;
+    some.progress = options_.progress;
+    INFER_ASSIGN(const HeldOutError exact, held_.Measure(m.graph));
+    INFER_ASSIGN(StoreWeightsResult found, FindWeightsToStore(m, original_, held_, exact, some));
+    if (found.store.empty()) return {};
+    tried_.pop_back();
+    return AddOf(fused, "weights", std::move(m.scheme.keep), std::move(found.store), &found.error);
   }
 
   /// By the table, with what it may be off by.

@@ -15,6 +15,7 @@ struct ChooseOptions {
   bool weigh = true;
   bool may_be_float = true;  ///< "weights" is a candidate
   std::function<bool()> out_of_time = nullptr;
+  std::function<void(int64_t done, int64_t total)> progress = nullptr;  ///< SubsetOptions
 };
 
 /// One way to quantize the model, by the table and on the held-out samples. Names: "fp32" (fused,

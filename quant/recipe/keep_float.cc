@@ -108,6 +108,7 @@ Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& 
   SubsetOptions search;
   search.ranking_samples = options.ranking_samples;
   search.out_of_time = options.out_of_time;
+  search.progress = options.progress;
   search.accept = [&](const HeldOutError& e) { return options.target.Holds(e); };
   INFER_ASSIGN(SubsetResult found, SearchSubset(work, error, search));
   if (std::none_of(found.in.begin(), found.in.end(), [](bool in) { return in; })) {
@@ -136,7 +137,7 @@ Result<StoreWeightsResult> FindWeightsToStore(const StaticModel& model, const Gr
   std::vector<double> bytes;
   {
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original, m.scheme));
-    INFER_ASSIGN(layers, StorableLayers(m.graph, plan, m.scheme));
+    INFER_ASSIGN(layers, StorableLayers(m.graph, plan));
     for (const PlannedNode& p : plan.nodes) {
       if (std::find(layers.begin(), layers.end(), p.first_result) == layers.end()) continue;
       double n = 0;
@@ -160,6 +161,7 @@ Result<StoreWeightsResult> FindWeightsToStore(const StaticModel& model, const Gr
   search.ranking_samples = options.ranking_samples;
   search.rounds = 0;
   search.out_of_time = options.out_of_time;
+  search.progress = options.progress;
   search.accept = [&](const HeldOutError& e) {
     if (e.noise <= before.noise * options.growth && e.worst <= before.worst * options.growth)
       return true;

@@ -34,6 +34,7 @@ struct KeepFloatOptions {
   RecipeTarget target;
   int64_t ranking_samples = 8;  ///< held-out samples by which layers are ranked
   std::function<bool()> out_of_time = nullptr;
+  std::function<void(int64_t done, int64_t total)> progress = nullptr;  ///< SubsetOptions
   /// What each of WeightedLayers spares as an integer layer, > 0; empty: the work that it does.
   std::vector<double> gain = {};
 };
@@ -59,6 +60,7 @@ struct StoreWeightsOptions {
   double growth = 1.05;  ///< the noise may grow by so much whatever the target
   int64_t ranking_samples = 8;
   std::function<bool()> out_of_time = nullptr;
+  std::function<void(int64_t done, int64_t total)> progress = nullptr;  ///< SubsetOptions
 };
 struct StoreWeightsResult {
   std::set<std::string> store;  ///< for QuantScheme::store

@@ -95,6 +95,8 @@ struct RecipeOptions {
   bool keep_prepared = false;
   /// Told when a step begins.
   std::function<void(const std::string& name)> on_step = nullptr;
+  /// Told, in steps that measure layers one by one, after each (SubsetOptions::progress).
+  std::function<void(int64_t done, int64_t total)> on_layer = nullptr;
 };
 
 /// As QuantizeStatic, whose errors it has. Recipe::kNone is QuantizeStatic.

@@ -148,6 +148,7 @@ Status RecipeRunner::KeepFloat() {
   options.weigh = report_.weighed;
   options.may_be_float = !options_.prune;  // its layers are fused: no weights to prune
   options.out_of_time = [&] { return OutOfTime(); };
+  options.progress = options_.on_layer;
   if (options_.on_step) options_.on_step("keep-f32");
   INFER_ASSIGN(LayerChoice found, ChooseLayers(model_, original_, held_, error_, options));
   is_float_ = found.graph.has_value();
@@ -271,6 +272,7 @@ Status RecipeRunner::StoreWeights() {
   options.target.db -= kStoreDb;
   options.target.calm_db -= kStoreDb;
   options.out_of_time = [&] { return OutOfTime(); };
+  options.progress = options_.on_layer;
   INFER_ASSIGN(StoreWeightsResult found,
                FindWeightsToStore(model_, original_, held_, error_, options));
   if (found.layers == 0) return {};

@@ -42,6 +42,11 @@ class SubsetSearcher {
  private:
   bool OutOfTime() const { return options_.out_of_time && options_.out_of_time(); }
 
+  void Tell(size_t done, size_t total) const {
+    if (options_.progress)
+      options_.progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
+  }
+
   /// By change: the noise when one of `which` joins those that are made. Those that time does not
   /// reach count as the worst.
   Result<std::vector<double>> Rank(const std::vector<size_t>& which) {
@@ -54,7 +59,9 @@ class SubsetSearcher {
       INFER_ASSIGN(const HeldOutError e, error_(in, options_.ranking_samples));
       noise[which[at]] = e.worst;
       most = std::max(most, e.worst);
+      Tell(at + 1, which.size());
     }
+    if (at < which.size()) Tell(which.size(), which.size());
     for (; at < which.size(); ++at) noise[which[at]] = most;
     return noise;
   }

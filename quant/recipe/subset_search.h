@@ -18,6 +18,8 @@ struct SubsetOptions {
   int rounds = 2;  ///< in which changes that were left out are tried again, beside those made
   std::function<bool(const HeldOutError&)> accept;  ///< of all samples
   std::function<bool()> out_of_time = nullptr;
+  /// Told after each change that was measured alone; of a round all, at last (total, total).
+  std::function<void(int64_t done, int64_t total)> progress = nullptr;
 };
 struct SubsetResult {
   std::vector<bool> in;

@@ -9,6 +9,21 @@
 #include "lib/support/strings.h"
 
 namespace infer {
+namespace {
+
+constexpr int64_t kLargeTable = int64_t{1} << 16;  // bytes
+
+/// Why a node that would only round stays f32. What a table takes is most of the file of many
+/// models of text, so it is told who stores it smaller.
+std::string NotInteger(const Node& n, std::string_view why) {
+  const Value* const table = n.Is(Trait::kSliceLookup) ? n.input(0) : nullptr;
+  if (!table || !table->is_constant() || table->constant()->byte_size() < kLargeTable)
+    return std::string(why);
+  return Cat("its table of ", HumanBytes(table->constant()->byte_size()),
+             " stays f32 in this mode; --mode weight-only stores tables in few bits");
+}
+
+}  // namespace
 
 int QuantPlan::FindValue(const Value* v) const {
   const auto it = index_.find(v);
@@ -209,10 +224,10 @@ void QuantPlanner::ChooseInteger() {
     if (!Eligible(p)) continue;
     const bool weighted = p.op->role == QuantRole::kWeighted;
     if (!weighted && !AnyResultWanted(p)) {
-      p.reason = "no consumer of its result is an integer kernel";
+      p.reason = NotInteger(*p.node, "no consumer of its result is an integer kernel");
     } else if (!weighted &&
                !AnyOperand(p, p.op->role == QuantRole::kElementwise ? must_round_ : rounded_)) {
-      p.reason = "no operand is integer";
+      p.reason = NotInteger(*p.node, "no operand is integer");
     } else {
       p.integer = true;
     }

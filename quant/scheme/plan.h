@@ -24,8 +24,7 @@ struct QuantScheme {
   QuantGrid activations{DType::kU8, false, false};
   QuantGrid weights{DType::kI8, true, false};
   bool per_channel = true;  ///< a scale per output channel of the weights, where that has an axis
-  /// Whether the file's opset has scales per channel (13). Without, no layer of f32 stores its
-  /// weights in 8 bits.
+  /// Whether DequantizeLinear of the file's opset has scales per channel (13).
   bool has_channel_scales = true;
   int keep_first = 0;                ///< so many weighted layers at the start stay f32
   int keep_last = 0;                 ///< and at the end

@@ -26,10 +26,8 @@ bool IsProduct(const Node& n) { return WeightLayoutOf(n) || IsRecurrentLayer(n);
 
 }  // namespace
 
-Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan,
-                                                const QuantScheme& scheme) {
+Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan) {
   std::vector<const Node*> nodes;
-  if (!scheme.has_channel_scales) return std::vector<std::string>();
   for (const PlannedNode& p : plan.nodes)
     if (!p.integer && !p.unwanted && IsProduct(*p.node) && FirstResult(*p.node))
       nodes.push_back(p.node);

@@ -184,6 +184,7 @@ TEST(Pipeline, GoldenText) {
     inline-if
     unflatten-matmul
     unfold-batch
+    keep-unit-axes
     transpose-without-units
     softmax-without-views
   merge-duplicates

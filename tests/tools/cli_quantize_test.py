@@ -108,8 +108,16 @@ class CliQuantize(CliTestCase):
                       ["--mode", "weight-only", "--block", 0]):
             self.expect(2, "infer-opt", "quantize", MODEL, "-o", out, *wrong)
 
+    def test_a_result_that_nobody_wants_is_warned_of(self):
+        """Ranges that leave out most numbers: a file is written, and said to be far from the FP32 model."""
+        ran = self.expect(0, "infer-opt", "quantize", self.SMALL, "-o", self.dir / "int8.onnx", "--recipe", "none", "--observer",
+                          "percentile:70", "--calib", DEMO / "calib_images.npy", "--calib-samples", 24, "--eval",
+                          DEMO / "eval_images.npy", "--eval-samples", 40, "--preprocess", PREPROCESS)
+        self.assertRegex(ran.stderr, r"output logits is far from the FP32 model's \(SQNR -?[0-9.]+ dB\)")
+
     def test_static_keeps_an_older_opset(self):
-        """Opsets 10 to 12 have one scale per tensor: of weights, of biases, and none for weights alone."""
+        """Opsets 10 to 12 have one scale per tensor of weights that are computed with, and of biases; weights alone are stored
+        behind Cast and Mul, with a scale per channel."""
         data = ["--calib", DEMO / "calib_images.npy", "--calib-samples", 24, "--eval", DEMO / "eval_images.npy", "--eval-labels",
                 DEMO / "eval_labels.csv", "--eval-samples", 60, "--preprocess", PREPROCESS]
         for opset, recipe in ((10, "none"), (11, "fast"), (12, "balanced")):
@@ -121,7 +129,10 @@ class CliQuantize(CliTestCase):
                 report = self.report(0, "infer-opt", "quantize", older, "-o", out, "--recipe", recipe, "--opset", opset, *data,
                                      *judged)
                 self.assertEqual(report["output"]["opset"], opset)
-                self.assertGreater(sum(layer["precision"] == "int8" for layer in report["quantization"]["layers"]), 2)
+                self.assertGreater(sum(layer["precision"] in ("int8", "int8-weights")
+                                       for layer in report["quantization"]["layers"]), 2)
+                weights = report["quantization"]
+                self.assertLess(weights["weight_bytes_after"], 0.4 * weights["weight_bytes_before"])
                 kernels = self.expect(0, "infer-opt", "inspect", out, "--kernels", "--set", "batch=1").stdout
                 self.assertNotIn("reference", kernels)
 

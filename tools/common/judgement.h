@@ -6,6 +6,9 @@
 
 namespace infer {
 
+/// Below it a quarter of an output's energy is error, so that hardly anybody wants the result.
+inline constexpr double kUsefulDecibels = 6;
+
 struct JudgedModels {
   const Graph& golden;
   const Model& result;  ///< with the info of the file that it came from

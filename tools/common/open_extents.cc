@@ -83,6 +83,7 @@ class CandidateList {
     for (const Strictness strictness : {Strictness::kBroadcast, Strictness::kEqual})
       Add(open, SolveExtents(equations, strictness, names, open.leading, search_.fixed));
     Add(open, {});  // statements of one of several forms may have misled
+    Add(open, SolveExtents(equations, Strictness::kLarge, names, open.leading, search_.fixed));
     return std::move(all_);
   }
 

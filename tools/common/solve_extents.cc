@@ -1,6 +1,7 @@
 #include "tools/common/solve_extents.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -11,7 +12,7 @@
 namespace infer {
 namespace {
 
-/// A constant operand of more would make samples large: then 1 is tried first.
+/// A constant operand of more would make samples large: then 1 and others are tried first.
 constexpr int64_t kMaxBroadcast = 64;
 
 /// The sum's terms without what divides all of them: symbols (extents are not 0) and a number.
@@ -85,8 +86,8 @@ bool OnlyOpen(const Dim::Terms& terms, const std::set<std::string>& open) {
 class Solver {
  public:
   Solver(const std::set<std::string>& open, const std::set<std::string>& kept,
-         const std::map<std::string, int64_t>& fixed)
-      : open_(open), kept_(kept) {
+         const std::map<std::string, int64_t>& fixed, int64_t max_broadcast)
+      : open_(open), kept_(kept), max_broadcast_(max_broadcast) {
     for (const auto& [name, n] : fixed) solution_.emplace(name, Dim(n));
   }
 
@@ -116,7 +117,7 @@ class Solver {
     if (e.broadcast && (a.KnownEqual(1) || b.KnownEqual(1))) return false;
     if (e.broadcast)
       for (const Dim* d : {&a, &b})
-        if (d->is_static() && d->value() > kMaxBroadcast) return false;
+        if (d->is_static() && d->value() > max_broadcast_) return false;
     const Dim::Terms terms = Reduced(difference.AsTerms());
     if (!OnlyOpen(terms, open_)) return false;
     const auto found = Eliminate(terms, open_, kept_);
@@ -129,6 +130,7 @@ class Solver {
 
   const std::set<std::string>& open_;
   const std::set<std::string>& kept_;
+  const int64_t max_broadcast_;
   ExtentSolution solution_;
 };
 
@@ -154,9 +156,10 @@ std::vector<ExtentEquation> EquationsOf(const Graph& g) {
 ExtentSolution SolveExtents(const std::vector<ExtentEquation>& equations, Strictness strictness,
                             const std::set<std::string>& open, const std::set<std::string>& kept,
                             const std::map<std::string, int64_t>& fixed) {
-  Solver solver(open, kept, fixed);
+  const bool is_large = strictness == Strictness::kLarge;
+  Solver solver(open, kept, fixed, is_large ? std::numeric_limits<int64_t>::max() : kMaxBroadcast);
   solver.Use(equations, false);
-  if (strictness == Strictness::kBroadcast) {
+  if (strictness != Strictness::kEqual) {
     solver.Use(equations, true);
     solver.Use(equations, false);  // products of what is known now
   }

@@ -19,7 +19,9 @@ using ExtentSolution = std::map<std::string, Dim>;
 
 enum class Strictness : uint8_t {
   kEqual,      ///< only what must hold
-  kBroadcast,  ///< operands of a broadcast have one extent, though one of them could be 1
+  kBroadcast,  ///< operands of a broadcast have one extent, though one of them could be 1; those
+               ///< of a constant with many are left, for samples would be large
+  kLarge,      ///< those of constants with many, too
 };
 
 /// Eliminates one symbol per equation that is linear in it with a coefficient of 1 or -1, best one

@@ -27,6 +27,15 @@ Status SetReshaped(OpCall& call, Shape shape) {
   return {};
 }
 
+/// [-1, n] of an operand that does not divide into such rows whatever its extents: a row was meant
+/// to hold all axes behind the first, though rows of which several make one would run, too.
+void StateRows(const Shape& in, const Dim& rows, const Dim& row) {
+  if (!in.has_rank() || in.rank() < 2 || !rows.is_unknown() || !row.is_static()) return;
+  Dim behind = 1;
+  for (int axis = 1; axis < in.rank(); ++axis) behind = behind * in[axis];
+  (void)StateBroadcast(behind, row);
+}
+
 /// The one extent left open (by -1, or because the wanted shape is not known) follows from the
 /// number of elements where the others divide it.
 Status InferReshape(OpCall& call) {
@@ -78,6 +87,7 @@ Status InferReshape(OpCall& call) {
         total.value() % rest.value() != 0)
       return InvalidModel(Cat("cannot reshape ", in.ToString(), " to ", Shape(out).ToString()));
     out[static_cast<size_t>(open)] = total.ExactDiv(rest);
+    if (num_minus_one && open == 0) StateRows(in, out[0], rest);
   }
   return SetReshaped(call, Shape(std::move(out)));
 }

@@ -79,6 +79,22 @@ TEST(CastAndMul, LayersBehindCodesStay) {
       1);
 }
 
+/// A file below opset 13 has no other form for scales per channel, while one scale stays as it is.
+TEST(CastAndMul, NoneWithScalesPerChannelStaysBelowOpset13) {
+  for (const bool per_channel : {true, false}) {
+    Graph g = MustParse(std::string(R"(graph g(c: u8[1,2,6,6]) -> (y) {
+      s = const f32[] {0.5}  x = DequantizeLinear(c, s)
+      w = const i8[3,2,3,3] ~1  )") +
+                        (per_channel ? "ws = const f32[3] {0.1, 0.2, 0.3} wf = "
+                                       "DequantizeLinear(w, ws) {axis=0} "
+                                     : "ws = const f32[] {0.1} wf = DequantizeLinear(w, ws) ") +
+                        "y = Conv(x, wf) }");
+    ASSERT_TRUE(SpellAsCastAndMul(g, true, /*has_channel_scales=*/false).ok());
+    EXPECT_TRUE(Verify(g).ok());
+    EXPECT_EQ(NodesOf(g, "DequantizeLinear"), per_channel ? 1 : 2);
+  }
+}
+
 TEST(CastAndMul, OtherReadersAndFormsStay) {
   const std::string_view head = "graph g(x: f32[2,4]) -> (y, z) { w = const i8[4,4] ~1 ";
   for (const std::string_view rest :

@@ -135,6 +135,41 @@ TEST(ChooseLayers, WhatDoesNotPayComputesInFloat) {
   EXPECT_LT(r->cost.bytes, r->fused.bytes / 2);
 }
 
+/// A layer whose weights 8 bits destroy (the scale of each column is that of a row which meets
+/// zeros only) keeps them in FP32; the others store theirs.
+TEST(ChooseLayers, WeightsThatCostTooMuchStayFloat) {
+  std::string mask = "0", rows;
+  for (int i = 1; i < 32; ++i) mask += ", 1";
+  for (int i = 0; i < 32; ++i) rows += "1000, ";
+  Graph g = MustParse(Cat(R"(
+graph g(x: f32[1,32]) -> (y: f32[1,32]) {
+  m = const f32[32] {)",
+                          mask, R"(}
+  w = const f32[32,32] {)",
+                          rows, Normals(992, 1), R"(}
+  v = const f32[32,32] {)",
+                          Normals(1024, 2), R"(}
+  z = Mul(x, m)
+  c = MatMul(z, w)
+  r = Tanh(c)
+  y = MatMul(r, v)
+}
+)"));
+  RecipeOptions o = Weighed(1);
+  o.target.db = 25;
+  o.target.flips = 1;
+  const auto r = QuantizeByRecipe(g, NormalSamples(g, 40, 1), *MakeReferenceBackend(), o);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  ASSERT_NE(Chosen(*r), nullptr);
+  EXPECT_EQ(Chosen(*r)->name, "weights");
+  EXPECT_TRUE(Chosen(*r)->holds);
+  EXPECT_GT(Chosen(*r)->sqnr_db, 25);
+  std::vector<std::string> precisions;
+  for (const QuantizedLayer& l : r->quantization.layers)
+    if (l.op == "MatMul") precisions.push_back(l.precision);
+  EXPECT_THAT(precisions, testing::ElementsAre("f32", "int8-weights"));
+}
+
 /// Prices of ONNX Runtime's kernels: `floats` of those of f32, `codes` of those in integers, for an
 /// operation and a launch, and of Q and DQ.
 CostTable OfOrt(double floats, double codes) {

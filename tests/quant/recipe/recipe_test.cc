@@ -312,8 +312,14 @@ TEST(SubsetSearch, FillsTheLimitWithTheMostGain) {
   };
   SubsetOptions options;
   options.accept = [](const HeldOutError& e) { return e.sure_worst <= 8; };
+  std::vector<std::pair<int64_t, int64_t>> told;
+  options.progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
   const auto found = SearchSubset(gain, error, options);
   ASSERT_TRUE(found.ok());
+  ASSERT_GE(told.size(), 6u);
+  for (int64_t i = 0; i < 6; ++i)
+    EXPECT_EQ(told[static_cast<size_t>(i)], (std::pair<int64_t, int64_t>(i + 1, 6)));
+  EXPECT_EQ(told.back().first, told.back().second);
   EXPECT_TRUE(found->reached);
   EXPECT_EQ(found->in, (std::vector<bool>{true, true, true, false, false, true}));
   EXPECT_EQ(found->error.worst, 8);
@@ -378,11 +384,13 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   const auto strict = FindWeightsToStore(m, g, *held, half, options);
   ASSERT_TRUE(strict.ok());
   EXPECT_TRUE(strict->store.empty());
-  // A file of opset 12 has no scale per channel.
+  // A file of opset 12, whose DequantizeLinear has no scale per channel, stores them as well.
   m.scheme.has_channel_scales = false;
-  const auto older = FindWeightsToStore(m, g, *held, *before, options);
-  ASSERT_TRUE(older.ok());
-  EXPECT_EQ(older->layers, 0u);
+  StoreWeightsOptions older;
+  older.target.db = 25;
+  const auto stored = FindWeightsToStore(m, g, *held, *before, older);
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(stored->store, std::set<std::string>{"c"});
   m.scheme.has_channel_scales = true;
   // What the user wants in f32 stays as it is.
   m.scheme.exclude.push_back({NodePattern::Kind::kValue, "c"});

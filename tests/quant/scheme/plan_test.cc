@@ -172,6 +172,28 @@ TEST(PlanQuantization, PatternsThatMatchNothingAreErrors) {
   EXPECT_EQ(PlanQuantization(g, g, scheme).status().code(), Code::kInvalidArgument);
 }
 
+/// A table of embeddings in front of a sum that stays f32: where most of the file's bytes are.
+TEST(PlanQuantization, LargeTablesSayWhoStoresThemSmaller) {
+  const Graph g = MustParse(R"(
+graph text(i: i64[1,6], j: i64[1,6]) -> (y: f32[1,6,64]) {
+  large = const f32[512,64] ~1
+  small = const f32[2,64] ~2
+  a = Gather(large, i)
+  b = Gather(small, j)
+  s = Add(a, b)
+  n = Softmax(s)
+  w = const f32[64,64] ~3
+  y = MatMul(n, w)
+}
+)");
+  const QuantPlan plan = MustPlan(g);
+  EXPECT_EQ(
+      ReasonOf(plan, "a"),
+      "its table of 128.0 KiB stays f32 in this mode; --mode weight-only stores tables in few "
+      "bits");
+  EXPECT_THAT(ReasonOf(plan, "b"), HasSubstr("no consumer"));
+}
+
 TEST(PlanQuantization, RefusalsNameTheReason) {
   const Graph g = MustParse(R"(
 graph odd(x: f32[4,6], m: f32[6,5], n: i32[6,5]) -> (a, b, c, d) {

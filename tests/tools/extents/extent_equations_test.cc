@@ -48,6 +48,7 @@ TEST(ExtentEquations, OfBroadcastsYieldTo1) {
   EXPECT_EQ(Solved({{n, m, true}}, {"n", "m"}).at("n"), m);
   EXPECT_EQ(Solved({{n, 5, true}}, {"n"}).at("n"), Dim(5));
   EXPECT_TRUE(Solved({{n, 1024, true}}, {"n"}).empty());  // 1 is the smaller sample
+  EXPECT_EQ(Solved({{n, 1024, true}}, {"n"}, {}, Strictness::kLarge).at("n"), Dim(1024));
 }
 
 TEST(ExtentEquations, AreCollectedOnlyWhereAsked) {

@@ -242,6 +242,39 @@ TEST(Extents, OfAReshapeToAnotherInputsExtents) {
   ExpectFirstFits(g, {}, {{"n", "m"}});
 }
 
+/// Frames of a spectrum: a scale per band, then windows over time that want more than one frame.
+TEST(Extents, OfAConstantWithMoreThanASmallSample) {
+  const Found found = Find(Parsed(R"(graph g(x: f32[T,F,C]) -> (y) {
+    s = const f32[80,3] ~1  m = Mul(x, s)
+    a = const i64[1] {0}  u = Unsqueeze(m, a)  n = Transpose(u) {perm=[0,3,1,2]}
+    w = const f32[2,3,7,3] ~2  y = Conv(n, w) })"));
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_EQ(found.extents->at("F"), 80);
+  EXPECT_EQ(found.extents->at("C"), 3);
+  EXPECT_GE(found.extents->at("T"), 7);
+}
+
+/// Rows of a Reshape to [-1, 1060] in front of a product: 10 channels of F - 38 bands.
+TEST(Extents, OfRowsThatHoldAllAxesBehindTheFirst) {
+  const Found found = Find(Parsed(R"(graph g(x: f32[T,F]) -> (y) {
+    a = const i64[2] {0,1}  u = Unsqueeze(x, a)
+    w = const f32[10,1,3,39] ~1  c = Conv(u, w)
+    p = Transpose(c) {perm=[0,2,1,3]}  z = const i64[1] {0}  q = Squeeze(p, z)
+    s = const i64[2] {-1,1060}  r = Reshape(q, s)
+    v = const f32[1060,2] ~2  y = MatMul(r, v) })"));
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_EQ(found.extents->at("F"), 144);
+  EXPECT_GE(found.extents->at("T"), 3);
+}
+
+/// Tokens of any number divide into rows, so that nothing is said about them.
+TEST(Extents, OfRowsThatDivideStayOpen) {
+  const Found found = Find(Parsed(R"(graph g(x: f32[B,T,8]) -> (y) {
+    s = const i64[2] {-1,8}  r = Reshape(x, s)  w = const f32[8,2] ~1  y = MatMul(r, w) })"));
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_GT(found.extents->at("T"), 1);
+}
+
 TEST(Extents, ThatOnlyValuesRelateAreTriedOneByOne) {
   // What goes through a float is no longer followed: d = 2 * a is found by trying.
   const Graph g = Parsed(R"(graph g(a: f32[a], b: f32[b], c: f32[c], d: f32[d]) -> (x, y, z) {

@@ -20,8 +20,6 @@
 namespace infer {
 namespace {
 
-/// A quarter of the outputs' energy is error.
-constexpr double kUsefulDecibels = 6;
 /// In one row of five another class, or token, comes first.
 constexpr double kUsefulAgreement = 0.8;
 

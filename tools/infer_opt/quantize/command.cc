@@ -249,6 +249,18 @@ class QuantizeCommand : public Command {
                           Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
   }
 
+  /// Warns of the output that hardly anybody wants, whether or not a gate says so.
+  static void WarnOfFarOutputs(Context& context, const AccuracyReport& accuracy) {
+    const ValueAccuracy* worst = nullptr;
+    for (const ValueAccuracy& o : accuracy.outputs)
+      if (o.is_float && (!worst || o.metrics.sqnr_db < worst->metrics.sqnr_db)) worst = &o;
+    if (!worst || !(worst->metrics.sqnr_db < kUsefulDecibels)) return;
+    context.Warn(Cat("output ", worst->name, " is far from the FP32 model's (SQNR ",
+                     Rounded(worst->metrics.sqnr_db, 2),
+                     " dB): a gate (--min-sqnr, --max-drop) would refuse such a file; more "
+                     "calibration data, --recipe best or --exclude may help"));
+  }
+
   /// Times the result beside the fused FP32 model, where the mode wants that known; where nothing
   /// is timed only the bytes are compared, and decide nothing.
   Result<bool> IsWorth(Context& context, const Graph& golden, const Model& quantized,
@@ -345,6 +357,7 @@ class QuantizeCommand : public Command {
     options.layers = layers_;
     options.accuracy = [&](const AccuracyReport& accuracy) {
       if (report.contains("recipe")) TellUnseen(context, accuracy, report["recipe"]);
+      WarnOfFarOutputs(context, accuracy);
     };
     return JudgeResult(context, {golden, quantized}, {data_.calibration, data_.evaluation}, gates_,
                        device_, export_, options, report);

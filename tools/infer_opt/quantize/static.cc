@@ -87,6 +87,9 @@ class StaticMode : public QuantizeMode {
     for (const CodeRounder& r : CodeRounders())
       if (rounding_ == "all" || rounding_ == r.name) recipe_options_.rounders.push_back(&r);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
+    recipe_options_.on_layer = [&](int64_t done, int64_t total) {
+      job.context.Progress("measure layers", done, total);
+    };
     recipe_options_.keep_prepared = job.fine_tune != nullptr;
     std::optional<Graph> golden;
     if (job.fine_tune) golden.emplace(g.Clone());
@@ -165,7 +168,8 @@ class StaticMode : public QuantizeMode {
 
   void TellScales(const QuantizeJob& job, const RecipeReport& r) {
     if (!r.channel_scales_db) return;
-    const std::string gain = Cat(Rounded(*r.channel_scales_db, 3), " dB on the held-out samples");
+    const std::string gain =
+        Cat(Rounded(std::abs(*r.channel_scales_db), 3), " dB on the held-out samples");
     if (r.channel_scales) {
       raised_opset_ = kScalesOpset;
       job.context.PrintLine(Cat("opset ", kScalesOpset, " instead of the model's ", job.opset_limit,
@@ -174,7 +178,8 @@ class StaticMode : public QuantizeMode {
     } else {
       job.context.PrintLine(Cat("opset ", job.opset_limit,
                                 " has one scale per weight tensor; those per channel (--opset ",
-                                kScalesOpset, ") would gain ", gain, "\n"));
+                                kScalesOpset, ") would ",
+                                *r.channel_scales_db < 0 ? "lose " : "gain ", gain, "\n"));
     }
   }
 
