@@ -123,6 +123,24 @@ Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, Patch
   return b("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
 }
 
+Result<Value*> OneOfEachPair(Value* angles, PatchBuilder& b) {
+  const Node* n = angles->producer();
+  const auto size = StaticDim(*angles, -1);
+  if (n && n->Is(Trait::kView) && size && RepeatsEach(*n->input(0))) {
+    Value* once = n->input(0)->producer()->input(0);
+    std::vector<Dim> dims = angles->shape().dims();
+    dims.back() = *size / 2;
+    if (const auto to = ReshapeTarget(once->shape(), Shape(std::move(dims))))
+      return b("Reshape", {once, b.Ints(*to)});
+  }
+  return b("Slice",
+           {angles, b.Ints({0}), b.Ints({INT64_MAX}), b.Ints({RankOf(*angles) - 1}), b.Ints({2})});
+}
+
+bool HoldsPairs(const Value& v, int rank, int64_t size) {
+  return RankOf(v) == rank + 1 && StaticDim(v, -1) == 2 && StaticDim(v, -2) == size / 2;
+}
+
 bool SlicesLast(const Node& n, int64_t start, int64_t end, int64_t step, int64_t size) {
   const auto number = [&](size_t i, int64_t otherwise) -> std::optional<int64_t> {
     if (!n.input(i)) return otherwise;
@@ -143,11 +161,6 @@ bool IsLastAxis(const Node& n, const Value& of) {
 }
 
 namespace {
-
-/// Pairs of the last axis of a value of `rank` axes, each along an axis of its own.
-bool HoldsPairs(const Value& v, int rank, int64_t size) {
-  return RankOf(v) == rank + 1 && StaticDim(v, -1) == 2 && StaticDim(v, -2) == size / 2;
-}
 
 bool SlicesPairs(const Node& even, const Node& odd, int64_t size) {
   return SlicesLast(even, 0, size, 2, size) && SlicesLast(odd, 1, size, 2, size);
@@ -366,12 +379,9 @@ Rule FuseTurnedPairsRope() {
                           IsLastAxis(m.node(stack), *m[stack]) &&
                           SlicesPairs(m.node(even), m.node(odd), *size);
         if (!fits) return InvalidModel("needs the pairs of the last axis");
-        std::vector<Value*> angles = {m[cos], m[sin]};
-        for (Value*& a : angles) {
-          INFER_ASSIGN(a, b("Slice", {a, b.Ints({0}), b.Ints({*size}), b.Ints({RankOf(*a) - 1}),
-                                      b.Ints({2})}));
-        }
-        return Rotated(m[x], angles[0], angles[1], true, b);
+        INFER_ASSIGN(Value * c, OneOfEachPair(m[cos], b));
+        INFER_ASSIGN(Value * s, OneOfEachPair(m[sin], b));
+        return Rotated(m[x], c, s, true, b);
       },
       .fires_on = {std::string(kPairs) + R"(u = Unsqueeze(a, l)  d = const i64[4] {2,1,4,2}
              v = Expand(u, d)  w = const i64[3] {2,1,8}  f = Reshape(v, w)  c1 = Cos(f)
