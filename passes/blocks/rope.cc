@@ -288,8 +288,10 @@ Rule FuseInterleavedRope() {
   const auto parts = OpResults("Split", {pairs, Any().OrOmitted()}, 2);
   Pattern even_part = Op("Squeeze|Reshape", parts[0], Any());
   Pattern odd_part = Op("Squeeze|Reshape", parts[1], Any());
+  Pattern even_pick = Op("Gather", pairs, Number(0)), odd_pick = Op("Gather", pairs, Number(1));
   Pattern even_slice = Op("Slice", x).MoreInputs(), odd_slice = Op("Slice", x).MoreInputs();
-  Pattern even = OneOf({even_part, even_slice}), odd = OneOf({odd_part, odd_slice});
+  Pattern even = OneOf({even_part, even_pick, even_slice});
+  Pattern odd = OneOf({odd_part, odd_pick, odd_slice});
   Pattern real = Op("Sub", Op("Mul", even, cos), Op("Mul", odd, sin));
   Pattern imaginary = Op("Add", Op("Mul", even, sin), Op("Mul", odd, cos));
   Pattern stack =
@@ -304,11 +306,15 @@ Rule FuseInterleavedRope() {
         const int rank = RankOf(*m[root]);
         bool fits = size && *size % 2 == 0 && rank == 4 && HoldsPairs(*m[stack], rank, *size) &&
                     IsLastAxis(m.node(stack), *m[stack]) && RankOf(*m[even]) == rank &&
-                    StaticDim(*m[even], -1) == *size / 2 && m.Has(even_part) == m.Has(odd_part);
+                    StaticDim(*m[even], -1) == *size / 2 && m.Has(even_part) == m.Has(odd_part) &&
+                    m.Has(even_pick) == m.Has(odd_pick);
         Value* heads = m[x];
-        if (fits && m.Has(even_part)) {
-          fits = HoldsPairs(*m[pairs], rank, *size) && IsLastAxis(m.node(parts[0]), *m[pairs]) &&
-                 StaticDim(*m[parts[0]], -1) == 1 && StaticDim(*m[root], 2);
+        if (fits && (m.Has(even_part) || m.Has(even_pick))) {
+          fits = HoldsPairs(*m[pairs], rank, *size) && StaticDim(*m[root], 2) &&
+                 (m.Has(even_pick) ? IsLastAxis(m.node(even_pick), *m[pairs]) &&
+                                         IsLastAxis(m.node(odd_pick), *m[pairs])
+                                   : IsLastAxis(m.node(parts[0]), *m[pairs]) &&
+                                         StaticDim(*m[parts[0]], -1) == 1);
           for (int i = 0; i < 3 && fits; ++i) fits = SameDim(*m[pairs], i, *m[root], i);
           for (int i = 0; i < 2 && fits; ++i)
             fits = RankOf(*m[x]) > 2 && SameDim(*m[x], i, *m[root], i);
@@ -330,6 +336,13 @@ Rule FuseInterleavedRope() {
              e = Squeeze(e1, a4)  o = Squeeze(o1, a4)  p1 = Mul(e, c)  p2 = Mul(o, s)
              r = Sub(p1, p2)  p3 = Mul(e, s)  p4 = Mul(o, c)  i = Add(p3, p4)
              r1 = Unsqueeze(r, a4)  i1 = Unsqueeze(i, a4)  t = Concat(r1, i1) {axis=4}
+             y = Reshape(t, h) })",
+                   R"(graph g(x: f32[S,N,3,8], c: f32[S,N,1,4], s: f32[S,N,1,4]) -> (y) {
+             h = const i64[4] {0,0,3,8}  g = const i64[5] {0,0,3,4,2}  z = const i64[] {0}
+             one = const i64[] {1}  l = const i64[1] {-1}  x2 = Reshape(x, g)
+             e = Gather(x2, z) {axis=-1}  o = Gather(x2, one) {axis=4}  p1 = Mul(e, c)
+             p2 = Mul(o, s)  r = Sub(p1, p2)  p3 = Mul(o, c)  p4 = Mul(e, s)  i = Add(p3, p4)
+             r1 = Unsqueeze(r, l)  i1 = Unsqueeze(i, l)  t = Concat(r1, i1) {axis=-1}
              y = Reshape(t, h) })",
                    R"(graph g(x: f32[2,3,5,8], c: f32[5,4], s: f32[5,4]) -> (y) {
              b = const i64[4] {2,3,5,8}  z = const i64[1] {0}  one = const i64[1] {1}
