@@ -93,7 +93,11 @@ struct FoldedOperand {
       Op("Transpose", flat).Shared().Where("a swap of the last two axes", [](const Value& v) {
         return PermOf(*v.producer()) == std::vector<int64_t>{0, 2, 1};
       });
-  Pattern either = OneOf({turned, flat});
+  Pattern soft = Op("Softmax", flat).Where("over the last axis", [](const Value& v) {
+    const auto axis = v.producer()->Attr<int64_t>("axis");
+    return axis == -1 || axis + 1 == RankOf(v);
+  });
+  Pattern either = OneOf({turned, soft, flat});
 };
 
 }  // namespace
@@ -135,6 +139,9 @@ Rule UnfoldBatch() {
           if (m.Has(side->turned)) {
             INFER_ASSIGN(v, b("Transpose", {v}, {{"perm", swap}}));
           }
+          if (m.Has(side->soft)) {
+            INFER_ASSIGN(v, b("Softmax", {v}, {{"axis", int64_t{-1}}}));
+          }
           operands.push_back(v);
         }
         INFER_ASSIGN(Value * y, b("MatMul", {operands[0], operands[1]}));
@@ -163,6 +170,9 @@ Rule UnfoldBatch() {
                      j = const i64[1] {2}  l = Gather(s, j)  n = const i64[1] {1}
                      r = Concat(e, l, l, n) {axis=0}  u = Reshape(a, f)  v = Reshape(c, f)
                      w = Transpose(v) {perm=[0,2,1]}  p = MatMul(u, w)  y = Reshape(p, r) })",
+                   R"(graph g(a: f32[2,3,5,6], c: f32[2,3,6,4]) -> (y) { s = const i64[3] {6,5,6}
+                     t = const i64[3] {-1,6,4}  r = const i64[4] {2,3,5,4}  u = Reshape(a, s)
+                     q = Softmax(u)  v = Reshape(c, t)  p = MatMul(q, v)  y = Reshape(p, r) })",
                    // ALiBi: a term for each head, as Bloom adds it.
                    R"(graph g(a: f32[N,3,S,4], c: f32[N,3,S,4], m: f32[N,3,S]) -> (y) {
                      h = Shape(a) {start=0, end=1}  o = const i64[1] {-1}  k = const i64[1] {4}
@@ -187,6 +197,11 @@ Rule UnfoldBatch() {
                        t = const i64[3] {-1,4,6}  r = const i64[4] {2,3,6,5}  u = Reshape(a, s)
                        v = Reshape(c, t)  p = MatMul(u, v)  y = Reshape(p, r) })",
                      "folded and unfolded alike"},
+                    {R"(graph g(a: f32[2,3,5,6], c: f32[2,3,6,4]) -> (y) { s = const i64[3] {6,5,6}
+                       t = const i64[3] {-1,6,4}  r = const i64[4] {2,3,5,4}  u = Reshape(a, s)
+                       q = Softmax(u) {axis=1}  v = Reshape(c, t)  p = MatMul(q, v)
+                       y = Reshape(p, r) })",
+                     "over the last axis"},
                     {R"(graph g(a: f32[2,3,5,4], c: f32[2,3,4,6], e: f32[1,6,5,6]) -> (y) {
                        s = const i64[3] {6,5,4}  t = const i64[3] {-1,4,6}
                        r = const i64[4] {2,3,5,6}  u = Reshape(a, s)  v = Reshape(c, t)
