@@ -72,9 +72,13 @@ Result<Value*> SeenAs(Value* v, const Shape& wanted, PatchBuilder& b) {
   return InvalidModel("needs a shape that a constant can say");
 }
 
-/// What is added to the folded products, for the products with the axes `batch`.
+/// What is added to the folded products, for the products with the axes `batch`. `root`: the view
+/// that unfolds the sum.
 Result<Value*> UnfoldedTerm(Value* term, const std::vector<Dim>& batch, const Shape& flat,
-                            PatchBuilder& b) {
+                            const Node& root, PatchBuilder& b) {
+  if (KnownEqual(term->shape().dims(), flat.dims()) && root.Is("Reshape") &&
+      root.output(0)->shape().rank() == static_cast<int>(batch.size()) + 2)
+    return b("Reshape", {term, root.input(1)}, root.attrs());
   const int rank = RankOf(*term);
   if (rank < 0 || rank > 3) return InvalidModel("needs a term of three axes at most");
   if (rank < 3) return term;
@@ -152,7 +156,7 @@ Rule UnfoldBatch() {
         if (m.Has(sum)) {
           if (!SameKnownType(*m[sum], *m[product]))
             return InvalidModel("needs a term that repeats no product");
-          INFER_ASSIGN(Value * added, UnfoldedTerm(m[term], batch, flat, b));
+          INFER_ASSIGN(Value * added, UnfoldedTerm(m[term], batch, flat, m.node(root), b));
           INFER_ASSIGN(y, b("Add", {y, added}));
         }
         if (KnownEqual(made.dims(), whole.dims())) return y;
@@ -181,6 +185,14 @@ Rule UnfoldBatch() {
                      one = const i64[1] {1}  g = Concat(n, one, l) {axis=0}  e = Reshape(m, g)
                      u = Reshape(a, f)  v = Reshape(c, f)  w = Transpose(v) {perm=[0,2,1]}
                      p = MatMul(u, w)  t = const f32[] {0.5}  q = Mul(p, t)  s = Add(q, e)
+                     y = Reshape(s, r) })",
+                   // DeBERTa: a term for each score.
+                   R"(graph g(a: f32[N,3,S,4], c: f32[N,3,4,S], a2: f32[N,3,S,4]) -> (y) {
+                     h = Shape(a) {start=0, end=1}  o = const i64[1] {-1}  k = const i64[1] {4}
+                     three = const i64[1] {3}  n = Mul(h, three)  f = Concat(n, o, k) {axis=0}
+                     l = Shape(a) {start=2, end=3}  r = Concat(h, three, l, l) {axis=0}
+                     g = Concat(n, k, o) {axis=0}  u = Reshape(a, f)  v = Reshape(c, g)
+                     p = MatMul(u, v)  e = Sin(p)  w = Reshape(a2, f)  d = MatMul(w, v)  s = Add(d, e)
                      y = Reshape(s, r) })",
                    R"(graph g(a: f32[2,3,5,4], c: f32[2,3,4,6], e: f32[5,6]) -> (y) {
                      s = const i64[3] {6,5,4}  t = const i64[3] {-1,4,6}
