@@ -101,7 +101,9 @@ struct FoldedOperand {
     const auto axis = v.producer()->Attr<int64_t>("axis");
     return axis == -1 || axis + 1 == RankOf(v);
   });
-  Pattern either = OneOf({turned, soft, flat});
+  Pattern factor = Scalar(), divisor = Scalar(), plain = OneOf({turned, flat});
+  Pattern times = Op("Mul", plain, factor), over = Op("Div", plain, divisor);
+  Pattern either = OneOf({times, over, soft, plain});
 };
 
 }  // namespace
@@ -142,6 +144,10 @@ Rule UnfoldBatch() {
           INFER_ASSIGN(Value * v, Unfolded(m[side->x], **folded, batch, m[side->flat]->shape(), b));
           if (m.Has(side->turned)) {
             INFER_ASSIGN(v, b("Transpose", {v}, {{"perm", swap}}));
+          }
+          if (m.Has(side->times) || m.Has(side->over)) {
+            const bool by = m.Has(side->times);
+            INFER_ASSIGN(v, b(by ? "Mul" : "Div", {v, m[by ? side->factor : side->divisor]}));
           }
           if (m.Has(side->soft)) {
             INFER_ASSIGN(v, b("Softmax", {v}, {{"axis", int64_t{-1}}}));
@@ -192,7 +198,8 @@ Rule UnfoldBatch() {
                      three = const i64[1] {3}  n = Mul(h, three)  f = Concat(n, o, k) {axis=0}
                      l = Shape(a) {start=2, end=3}  r = Concat(h, three, l, l) {axis=0}
                      g = Concat(n, k, o) {axis=0}  u = Reshape(a, f)  v = Reshape(c, g)
-                     p = MatMul(u, v)  e = Sin(p)  w = Reshape(a2, f)  d = MatMul(w, v)  s = Add(d, e)
+                     p = MatMul(u, v)  e = Sin(p)  w = Reshape(a2, f)  x = const f32[] {4}
+                     z = Div(v, x)  d = MatMul(w, z)  s = Add(d, e)
                      y = Reshape(s, r) })",
                    R"(graph g(a: f32[2,3,5,4], c: f32[2,3,4,6], e: f32[5,6]) -> (y) {
                      s = const i64[3] {6,5,4}  t = const i64[3] {-1,4,6}
