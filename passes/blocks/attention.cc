@@ -42,8 +42,10 @@ struct AttentionPattern {
   MaskStep first = MaskStep(OneOf({capped, unfolded, scale.self}));
   ScaleStep later_scale = ScaleStep(first.self);
   MaskStep second = MaskStep(later_scale.self);
-  Pattern fold_to, folded = Op("Reshape", second.self, fold_to);
-  Pattern masked = OneOf({folded, second.self});
+  // As OPT does: no score is -inf.
+  Pattern bounded = Op("Max", second.self, Lowest()), last = OneOf({bounded, second.self});
+  Pattern fold_to, folded = Op("Reshape", last, fold_to);
+  Pattern masked = OneOf({folded, last});
   Pattern softmax =
       Op("Softmax", Optional("Cast", masked)).Where("over the last axis", [](const Value& p) {
         const auto axis = p.producer()->Attr<int64_t>("axis");
@@ -77,7 +79,7 @@ const char* WhyNot(const Match& m, const AttentionPattern& p) {
     return "needs as many heads of queries, keys and values, or one of keys and values";
   if (!SameDim(kt, -1, v, -2)) return "needs as many keys as values";
   const Value &masked = *m[p.masked], &unmasked = m.Has(p.unfolded) ? *m[p.unfolded] : scores;
-  const Value& last = m.Has(p.folded) ? *m[p.second.self] : masked;
+  const Value& last = m.Has(p.folded) ? *m[p.last] : masked;
   if (RankOf(last) != RankOf(unmasked)) return "needs a mask of known rank, at most the scores'";
   for (int i = 0; i + 1 < RankOf(unmasked); ++i)
     if (!FitsExtent(last, i, unmasked, i)) return "needs a mask that repeats no scores";
@@ -154,6 +156,7 @@ Result<Value*> Build(const Match& m, const AttentionPattern& p, PatchBuilder& b)
   const double later = p.later_scale.Factor(m);
   INFER_TRY(mask.Scale(later));
   INFER_TRY(mask.Add(m, p.second, zeroed));
+  if (m.Has(p.bounded)) INFER_TRY(mask.Bound());
   if (zeroed && !mask.explains_zeroes())
     return InvalidModel("needs zeroes where the scores are masked, nowhere else");
   INFER_ASSIGN(Value * attn_mask, mask.Finish(o.v));
@@ -231,6 +234,10 @@ Rule FuseAttention() {
            Graph1(kSquare, R"(a = const f32[1,1,3,3] ~1  t = Add(s, a)  r = Where(tri, t, low)
                               p = Softmax(r)  y = MatMul(p, v) })"),
            Graph1(kMasked, "t = Mul(s, c)  r = Add(m, t)  p = Softmax(r)  y = MatMul(p, v) }"),
+           Graph1(kMasked, R"(e = const f32[] {-3.4028235e+38}  r = Add(m, s)  t = Max(r, e)
+                              p = Softmax(t)  y = MatMul(p, v) })"),
+           Graph1(kMasked, R"(e = const f32[] {-3.4028235e+38}  h = Where(a, o, e)  r = Add(s, h)
+                              t = Max(r, e)  p = Softmax(t)  y = MatMul(p, v) })"),
            Graph1(kMasked, "t = Sub(s, m)  r = Div(t, d)  p = Softmax(r)  y = MatMul(p, v) }"),
            Graph1(kMasked, R"(t = Add(s, m)  r = Mul(t, c)  n = Not(a)  w = Where(n, low, r)
                               p = Softmax(w)  y = MatMul(p, v) })"),
@@ -321,6 +328,9 @@ Rule FuseAttention() {
              s4 = Reshape(s, h)  t = Add(s4, m)  r = Reshape(t, g)  p = Softmax(r)
              y = MatMul(p, v) })",
             "grouped from four axes"},
+           {Graph1(kMasked, R"(e = const f32[] {-3.4028235e+38}  r = Where(a, s, inf)
+                               t = Max(r, e)  p = Softmax(t)  y = MatMul(p, v) })"),
+            "a mask of numbers"},
            {Graph1(kMasked, R"(t = Where(a, s, low)  r = Add(t, m)  p = Softmax(r)
                                y = MatMul(p, v) })"),
             "leaves every query a key"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/ir/mask_bounds.h"
 #include "lib/tensor/float_limits.h"
 #include "passes/blocks/attention.h"
 #include "passes/rewrite/queries.h"
@@ -168,6 +169,14 @@ Status ScoreMask::Scale(double factor) {
   if (!(factor > 0)) return InvalidModel("needs positive factors after a mask");
   if (!bias_ || factor == 1) return {};
   INFER_ASSIGN(bias_, b_("Mul", {bias_, Number(factor)}));
+  return {};
+}
+
+Status ScoreMask::Bound() {
+  if (allowed_) return InvalidModel("needs a mask of numbers before a bound");
+  // A query all of whose keys are hidden by -inf sees them all alike.
+  if (!bias_ || !MayHideAllByInfinity(*bias_)) return {};
+  INFER_ASSIGN(bias_, b_("Max", {bias_, Number(LowestFinite(scores_.dtype()))}));
   return {};
 }
 

@@ -24,6 +24,8 @@ class ScoreMask {
   Status Add(const Match& m, const MaskStep& step, const Value* zeroed);
   /// The scores so far are multiplied by `factor` > 0.
   Status Scale(double factor);
+  /// No masked score is less than the lowest finite number.
+  Status Bound();
   /// attn_mask for scores of that rank (3: one head) and keys like axis -2 of `values`; nullptr:
   /// none is needed.
   Result<Value*> Finish(Value* values);

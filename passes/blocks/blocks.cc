@@ -4,10 +4,10 @@ namespace infer {
 
 std::vector<RuleGroup> BlockRules(bool own) {
   std::vector<RuleGroup> groups = {
-      {"fuse-rope-of-parts", {FusePartialRope()}},
+      {"fuse-rope-of-parts", {FusePartialRope(), FusePartialPairsRope()}},
       {"fuse-rope",
        {FuseRope(), FuseSplitRope(), FuseInterleavedRope(), FuseTurnedPairsRope(), FuseSlicedRope(),
-        FuseRopeOfPart(), FuseSplitPartialRope()}},
+        FuseSlicedPairsRope(), FuseRopeOfPart(), FuseSplitPartialRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
       {"choose-by-mask", {ChooseByMask()}},
       {"fuse-attention",

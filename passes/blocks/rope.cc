@@ -123,6 +123,24 @@ Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, Patch
   return b("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
 }
 
+Result<Value*> OneOfEachPair(Value* angles, PatchBuilder& b) {
+  const Node* n = angles->producer();
+  const auto size = StaticDim(*angles, -1);
+  if (n && n->Is(Trait::kView) && size && RepeatsEach(*n->input(0))) {
+    Value* once = n->input(0)->producer()->input(0);
+    std::vector<Dim> dims = angles->shape().dims();
+    dims.back() = *size / 2;
+    if (const auto to = ReshapeTarget(once->shape(), Shape(std::move(dims))))
+      return b("Reshape", {once, b.Ints(*to)});
+  }
+  return b("Slice",
+           {angles, b.Ints({0}), b.Ints({INT64_MAX}), b.Ints({RankOf(*angles) - 1}), b.Ints({2})});
+}
+
+bool HoldsPairs(const Value& v, int rank, int64_t size) {
+  return RankOf(v) == rank + 1 && StaticDim(v, -1) == 2 && StaticDim(v, -2) == size / 2;
+}
+
 bool SlicesLast(const Node& n, int64_t start, int64_t end, int64_t step, int64_t size) {
   const auto number = [&](size_t i, int64_t otherwise) -> std::optional<int64_t> {
     if (!n.input(i)) return otherwise;
@@ -143,11 +161,6 @@ bool IsLastAxis(const Node& n, const Value& of) {
 }
 
 namespace {
-
-/// Pairs of the last axis of a value of `rank` axes, each along an axis of its own.
-bool HoldsPairs(const Value& v, int rank, int64_t size) {
-  return RankOf(v) == rank + 1 && StaticDim(v, -1) == 2 && StaticDim(v, -2) == size / 2;
-}
 
 bool SlicesPairs(const Node& even, const Node& odd, int64_t size) {
   return SlicesLast(even, 0, size, 2, size) && SlicesLast(odd, 1, size, 2, size);
@@ -275,8 +288,10 @@ Rule FuseInterleavedRope() {
   const auto parts = OpResults("Split", {pairs, Any().OrOmitted()}, 2);
   Pattern even_part = Op("Squeeze|Reshape", parts[0], Any());
   Pattern odd_part = Op("Squeeze|Reshape", parts[1], Any());
+  Pattern even_pick = Op("Gather", pairs, Number(0)), odd_pick = Op("Gather", pairs, Number(1));
   Pattern even_slice = Op("Slice", x).MoreInputs(), odd_slice = Op("Slice", x).MoreInputs();
-  Pattern even = OneOf({even_part, even_slice}), odd = OneOf({odd_part, odd_slice});
+  Pattern even = OneOf({even_part, even_pick, even_slice});
+  Pattern odd = OneOf({odd_part, odd_pick, odd_slice});
   Pattern real = Op("Sub", Op("Mul", even, cos), Op("Mul", odd, sin));
   Pattern imaginary = Op("Add", Op("Mul", even, sin), Op("Mul", odd, cos));
   Pattern stack =
@@ -291,11 +306,15 @@ Rule FuseInterleavedRope() {
         const int rank = RankOf(*m[root]);
         bool fits = size && *size % 2 == 0 && rank == 4 && HoldsPairs(*m[stack], rank, *size) &&
                     IsLastAxis(m.node(stack), *m[stack]) && RankOf(*m[even]) == rank &&
-                    StaticDim(*m[even], -1) == *size / 2 && m.Has(even_part) == m.Has(odd_part);
+                    StaticDim(*m[even], -1) == *size / 2 && m.Has(even_part) == m.Has(odd_part) &&
+                    m.Has(even_pick) == m.Has(odd_pick);
         Value* heads = m[x];
-        if (fits && m.Has(even_part)) {
-          fits = HoldsPairs(*m[pairs], rank, *size) && IsLastAxis(m.node(parts[0]), *m[pairs]) &&
-                 StaticDim(*m[parts[0]], -1) == 1 && StaticDim(*m[root], 2);
+        if (fits && (m.Has(even_part) || m.Has(even_pick))) {
+          fits = HoldsPairs(*m[pairs], rank, *size) && StaticDim(*m[root], 2) &&
+                 (m.Has(even_pick) ? IsLastAxis(m.node(even_pick), *m[pairs]) &&
+                                         IsLastAxis(m.node(odd_pick), *m[pairs])
+                                   : IsLastAxis(m.node(parts[0]), *m[pairs]) &&
+                                         StaticDim(*m[parts[0]], -1) == 1);
           for (int i = 0; i < 3 && fits; ++i) fits = SameDim(*m[pairs], i, *m[root], i);
           for (int i = 0; i < 2 && fits; ++i)
             fits = RankOf(*m[x]) > 2 && SameDim(*m[x], i, *m[root], i);
@@ -317,6 +336,13 @@ Rule FuseInterleavedRope() {
              e = Squeeze(e1, a4)  o = Squeeze(o1, a4)  p1 = Mul(e, c)  p2 = Mul(o, s)
              r = Sub(p1, p2)  p3 = Mul(e, s)  p4 = Mul(o, c)  i = Add(p3, p4)
              r1 = Unsqueeze(r, a4)  i1 = Unsqueeze(i, a4)  t = Concat(r1, i1) {axis=4}
+             y = Reshape(t, h) })",
+                   R"(graph g(x: f32[S,N,3,8], c: f32[S,N,1,4], s: f32[S,N,1,4]) -> (y) {
+             h = const i64[4] {0,0,3,8}  g = const i64[5] {0,0,3,4,2}  z = const i64[] {0}
+             one = const i64[] {1}  l = const i64[1] {-1}  x2 = Reshape(x, g)
+             e = Gather(x2, z) {axis=-1}  o = Gather(x2, one) {axis=4}  p1 = Mul(e, c)
+             p2 = Mul(o, s)  r = Sub(p1, p2)  p3 = Mul(o, c)  p4 = Mul(e, s)  i = Add(p3, p4)
+             r1 = Unsqueeze(r, l)  i1 = Unsqueeze(i, l)  t = Concat(r1, i1) {axis=-1}
              y = Reshape(t, h) })",
                    R"(graph g(x: f32[2,3,5,8], c: f32[5,4], s: f32[5,4]) -> (y) {
              b = const i64[4] {2,3,5,8}  z = const i64[1] {0}  one = const i64[1] {1}
@@ -366,12 +392,9 @@ Rule FuseTurnedPairsRope() {
                           IsLastAxis(m.node(stack), *m[stack]) &&
                           SlicesPairs(m.node(even), m.node(odd), *size);
         if (!fits) return InvalidModel("needs the pairs of the last axis");
-        std::vector<Value*> angles = {m[cos], m[sin]};
-        for (Value*& a : angles) {
-          INFER_ASSIGN(a, b("Slice", {a, b.Ints({0}), b.Ints({*size}), b.Ints({RankOf(*a) - 1}),
-                                      b.Ints({2})}));
-        }
-        return Rotated(m[x], angles[0], angles[1], true, b);
+        INFER_ASSIGN(Value * c, OneOfEachPair(m[cos], b));
+        INFER_ASSIGN(Value * s, OneOfEachPair(m[sin], b));
+        return Rotated(m[x], c, s, true, b);
       },
       .fires_on = {std::string(kPairs) + R"(u = Unsqueeze(a, l)  d = const i64[4] {2,1,4,2}
              v = Expand(u, d)  w = const i64[3] {2,1,8}  f = Reshape(v, w)  c1 = Cos(f)

@@ -15,6 +15,13 @@ bool TwinsAreEqual(const Value& v, Twins twins);
 Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, PatchBuilder& b,
                        int64_t part = 0);
 
+/// Angles that each stand twice along the last axis, once.
+Result<Value*> OneOfEachPair(Value* angles, PatchBuilder& b);
+
+/// Pairs of the last axis of a value of `rank` axes and `size` elements there, each along an axis
+/// of its own.
+bool HoldsPairs(const Value& v, int rank, int64_t size);
+
 /// Slice of the last axis, of `size` elements, from `start` to `end` with `step`.
 bool SlicesLast(const Node& n, int64_t start, int64_t end, int64_t step, int64_t size);
 

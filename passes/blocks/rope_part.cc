@@ -144,8 +144,11 @@ Rule FuseRopeOfPart() {
   Pattern sliced = Op("Slice", x).MoreInputs().Shared(),
           others = Op("Slice", x).MoreInputs().Shared();
   Pattern part = OneOf({parts[0], sliced}), rest = OneOf({parts[1], others});
-  Pattern rope = Op("RotaryEmbedding", part, cos, sin);
-  Pattern root = Op("Concat", rope, rest);
+  Pattern whole_rope = Op("RotaryEmbedding", part, cos, sin);
+  // Heads side by side, as where positions stand before the heads.
+  Pattern flat = Op("Reshape", part, Any()), flat_rope = Op("RotaryEmbedding", flat, cos, sin);
+  Pattern back = Op("Reshape", flat_rope, Any());
+  Pattern root = Op("Concat", OneOf({whole_rope, back}), rest);
   return {
       .name = "fuse-rope-of-part",
       .doc =
@@ -154,9 +157,16 @@ Rule FuseRopeOfPart() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const auto size = StaticDim(*m[x], -1), rotated = StaticDim(*m[part], -1);
         Value* whole = m[x];
+        const bool beside = m.Has(back);
+        const int64_t heads = beside ? StaticDim(*m[x], 2).value_or(0) : 0;
+        const Node& rope = m.node(beside ? flat_rope : whole_rope);
         bool fits = size && rotated && RankOf(*m[x]) == 4 && IsLastAxis(m.node(root), *m[root]) &&
                     m.Has(sliced) == m.Has(others) &&
-                    m.node(rope).Attr<int64_t>("rotary_embedding_dim") == 0;
+                    rope.Attr<int64_t>("rotary_embedding_dim") == 0;
+        if (beside)
+          fits = fits && heads > 0 && RankOf(*m[flat]) == 3 && SameKnownType(*m[back], *m[part]) &&
+                 rope.AttrOr<int64_t>("num_heads", 0) == heads &&
+                 StaticDim(*m[flat], 2) == heads * *rotated;
         if (fits && m.Has(sliced)) {
           const auto p = RangeOf(m.node(sliced)), o = RangeOf(m.node(others));
           fits = p && o && p->end == o->start;
@@ -167,9 +177,14 @@ Rule FuseRopeOfPart() {
           fits = IsLastAxis(m.node(parts[0]), *m[x]);
         }
         if (!fits) return InvalidModel("needs elements of the last axis, and those behind them");
-        AttrMap attrs = m.node(rope).attrs();
+        AttrMap attrs = rope.attrs();
         attrs["rotary_embedding_dim"] = *rotated;
-        return b("RotaryEmbedding", {whole, m[cos], m[sin]}, std::move(attrs));
+        if (!beside) return b("RotaryEmbedding", {whole, m[cos], m[sin]}, std::move(attrs));
+        const auto width = StaticDim(*whole, 3);
+        if (!width) return InvalidModel("needs heads of a known size");
+        INFER_ASSIGN(Value * y, b("Reshape", {whole, b.Ints({0, 0, heads * *width})}));
+        INFER_ASSIGN(y, b("RotaryEmbedding", {y, m[cos], m[sin]}, std::move(attrs)));
+        return b("Reshape", {y, b.Ints({0, 0, heads, *width})});
       },
       .fires_on = {R"(graph g(x: f32[2,3,5,10], c: f32[2,5,2], s: f32[2,5,2]) -> (y) {
              n = const i64[2] {4, 6}  p, k = Split(x, n) {axis=-1}
@@ -178,6 +193,11 @@ Rule FuseRopeOfPart() {
              z = const i64[1] {0}  r = const i64[1] {4}  e = const i64[1] {10}
              l = const i64[1] {-1}  p = Slice(x, z, r, l)  k = Slice(x, r, e, l)
              t = RotaryEmbedding(p, c, s)  y = Concat(t, k) {axis=-1} })",
+                   R"(graph g(x: f32[N,S,3,10], c: f32[N,S,2], s: f32[N,S,2]) -> (y) {
+             n = const i64[2] {4, 6}  f = const i64[3] {0,0,12}  h = const i64[4] {0,0,3,4}
+             p, k = Split(x, n) {axis=-1}  q = Reshape(p, f)
+             t = RotaryEmbedding(q, c, s) {num_heads=3, interleaved=1}  r = Reshape(t, h)
+             y = Concat(r, k) {axis=3} })",
                    R"(graph g(x: f32[2,3,5,30], c: f32[2,5,2], s: f32[2,5,2]) -> (y) {
              z = const i64[1] {10}  r = const i64[1] {14}  e = const i64[1] {20}
              l = const i64[1] {3}  p = Slice(x, z, r, l)  k = Slice(x, r, e, l)

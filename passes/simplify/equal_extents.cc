@@ -1,9 +1,11 @@
-/// Extents with names of their own that products need to be equal: exporters name the length of
-/// each cached tensor by itself, and keys and values then seem to be of two lengths.
+/// Extents with names of their own that products need to be equal, and what is joined: exporters
+/// name the axes of each cached tensor by themselves, and keys and values then seem to be of two
+/// lengths, or of another batch than the queries.
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "lib/ir/editor.h"
 #include "passes/simplify/simplify.h"
@@ -59,6 +61,38 @@ void Replace(Graph& g, const std::map<std::string, Dim>& by) {
   }
 }
 
+/// Pairs of extents that are equal wherever `n` runs.
+std::vector<std::pair<Dim, Dim>> EqualExtentsOf(const Node& n) {
+  std::vector<std::pair<Dim, Dim>> equal;
+  if (n.Is("MatMul")) {
+    const Dim *columns = ColumnsOf(*n.input(0)), *rows = RowsOf(*n.input(1));
+    if (columns && rows) equal.emplace_back(*columns, *rows);
+    return equal;
+  }
+  const Value& y = *n.output(0);
+  if (!n.Is("Concat") || !y.type().is_tensor() || !y.shape().has_rank()) return equal;
+  const auto along = NormalizeAxis(n.Attr<int64_t>("axis"), y.shape().rank());
+  if (!along.ok()) return equal;
+  const Shape& first = n.input(0)->shape();
+  for (const Value* v : n.inputs()) {
+    if (!first.has_rank() || !v->shape().has_rank()) continue;
+    for (int axis = 0; axis < y.shape().rank(); ++axis)
+      if (axis != *along) equal.emplace_back(first[axis], v->shape()[axis]);
+  }
+  return equal;
+}
+
+/// Whether two names have become one.
+bool UniteOne(Graph& g, const Node& n, const std::set<std::string>& open) {
+  for (const auto& [a, b] : EqualExtentsOf(n)) {
+    const auto equal = EqualSymbols(a, b);
+    if (!equal || !open.contains(equal->first) || !open.contains(equal->second)) continue;
+    Replace(g, {{equal->second, Dim::Symbol(equal->first)}});
+    return true;
+  }
+  return false;
+}
+
 class EqualExtents : public Pass {
  public:
   std::string name() const override { return "equal-extents"; }
@@ -67,15 +101,8 @@ class EqualExtents : public Pass {
     const std::set<std::string> open = SymbolsOfInputs(g);
     bool changed = false;
     if (open.size() < 2) return changed;
-    for (const auto& n : g.nodes()) {
-      if (!n->Is("MatMul")) continue;
-      const Dim *columns = ColumnsOf(*n->input(0)), *rows = RowsOf(*n->input(1));
-      if (!columns || !rows) continue;
-      const auto equal = EqualSymbols(*columns, *rows);
-      if (!equal || !open.contains(equal->first) || !open.contains(equal->second)) continue;
-      Replace(g, {{equal->second, Dim::Symbol(equal->first)}});
-      changed = true;
-    }
+    for (const auto& n : g.nodes())
+      while (UniteOne(g, *n, open)) changed = true;
     return changed;
   }
 };

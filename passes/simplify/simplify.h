@@ -9,8 +9,8 @@ std::unique_ptr<Pass> RemoveDeadCode();
 /// Integers that are known to be the same extents, such as [batch, seq + 1], are computed once,
 /// where they are first.
 std::unique_ptr<Pass> ShareKnownExtents();
-/// Open extents of inputs that a MatMul of the main graph multiplies over, and that so are equal in
-/// every run, get one name.
+/// Open extents of inputs that a MatMul of the main graph multiplies over, or a Concat joins beside
+/// its axis, and that so are equal in every run, get one name.
 std::unique_ptr<Pass> UniteEqualExtents();
 /// Values that a Loop or Scan carries and its body returns as they came are read from outside
 /// (lib/ir/loop_states.h), in bodies, too.

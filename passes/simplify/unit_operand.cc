@@ -4,22 +4,40 @@
 
 namespace infer {
 
+namespace {
+
+/// Zeros in extents that the run knows, as PyTorch's baddbmm starts from.
+Pattern Zeros() {
+  return Op("ConstantOfShape", Any()).Shared().Where("of zeros", [](const Value& v) {
+    const auto& attrs = v.producer()->attrs();
+    const auto value = attrs.find("value");
+    return value == attrs.end() || std::get<Tensor>(value->second).At(0) == 0;
+  });
+}
+
+}  // namespace
+
 Rule RemoveAddZero() {
   Pattern x = Any();
   return {
       .name = "remove-add-zero",
       .doc = "x + 0, x - 0 => x",
-      .match = OneOf({Op("Add", x, Number(0)), Op("Sub", x, Number(0))}),
+      .match = OneOf({Op("Add", x, Number(0)), Op("Sub", x, Number(0)), Op("Add", x, Zeros())}),
       .quiet = true,
       .build = ReplaceBy(x),
-      .fires_on = {"graph g(x: f32[2,3]) -> (y) { z = const f32[3] {0, 0, 0}  y = Add(z, x) }",
-                   "graph g(x: i64[N]) -> (y) { z = const i64[] {0}  y = Sub(x, z) }"},
+      .fires_on =
+          {"graph g(x: f32[2,3]) -> (y) { z = const f32[3] {0, 0, 0}  y = Add(z, x) }",
+           "graph g(x: i64[N]) -> (y) { z = const i64[] {0}  y = Sub(x, z) }",
+           "graph g(x: f32[N,3]) -> (y) { s = Shape(x)  z = ConstantOfShape(s)  y = Add(x, z) }"},
       .silent_on = {{"graph g(x: f32[2,3]) -> (y) { z = const f32[3] {0, 1, 0}  y = Add(z, x) }",
                      "'z' is not = 0"},
                     {"graph g(x: f32[2,3]) -> (y) { z = const f32[2,3] ~1  y = Sub(z, x) }",
                      "is not a constant"},
                     {"graph g(x: f32[3]) -> (y) { z = const f32[1,1] {0}  y = Add(z, x) }",
-                     "the result would be f32[3]"}},
+                     "the result would be f32[3]"},
+                    {R"(graph g(x: f32[3], s: i64[2]) -> (y) {
+                       z = ConstantOfShape(s) {value=const f32[1] {1}}  y = Add(x, z) })",
+                     "of zeros"}},
   };
 }
 

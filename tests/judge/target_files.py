@@ -134,6 +134,9 @@ def make_files(tool, models, folder):
     for scale in (1e-7, 1.2e-7, 1.22e-7, 1e-3):
         for sum_of in ("Add", "Sub", "Mul"):
             onnx.save(sum_of_rounded(scale, sum_of), os.path.join(folder, f"rounded.{sum_of}_{scale}.onnx"))
+    for beside in ("Expand", "Relu", "Constant"):
+        for bias in ("operand", "node", "none"):
+            onnx.save(patches(beside, bias), os.path.join(folder, f"patches.{beside}_{bias}.onnx"))
 
 
 def sum_of_rounded(scale, op):
@@ -147,6 +150,38 @@ def sum_of_rounded(scale, op):
     graph = onnx.helper.make_graph(
         nodes, "g", [info("x", 1, [1, 4, 8]), info("z", 1, [1, 8, 4])], [info("y", 1, [1, 8, 4])],
         [onnx.numpy_helper.from_array(np.asarray(a), k) for k, a in constants.items()])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+
+
+def patches(beside, bias):
+    """A quantized convolution with a bias as its operand or in a node of its own, its rounded result joined with a
+    token expanded to the batch, with a computed value, or with a constant."""
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    random = np.random.default_rng(3)
+    constants = {"s": np.float32(0.03), "z": np.uint8(128), "t": np.float32(0.1), "u": np.uint8(120),
+                 "w": random.integers(-127, 128, (8, 3, 4, 4)).astype(np.int8), "ws": random.uniform(.005, .02, 8).astype(np.float32),
+                 "to": np.array([0, 8, -1]), "token": random.standard_normal((1, 4, 8)).astype(np.float32),
+                 "batch": np.array([0]), "rest": np.array([4, 8])}
+    if bias != "none":
+        constants["b"] = (random.standard_normal(8 if bias == "operand" else (1, 8, 1, 1)) * 3).astype(np.float32)
+    nodes = [node("QuantizeLinear", ["x", "s", "z"], ["xq"]), node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
+             node("DequantizeLinear", ["w", "ws"], ["wd"], axis=0),
+             node("Conv", ["xd", "wd"] + ["b"] * (bias == "operand"), ["conv"], kernel_shape=[4, 4], strides=[4, 4])]
+    if bias == "node":
+        nodes.append(node("Add", ["conv", "b"], ["biased"]))
+    nodes += [node("QuantizeLinear", ["biased" if bias == "node" else "conv", "t", "u"], ["yq"]),
+              node("DequantizeLinear", ["yq", "t", "u"], ["yd"]), node("Reshape", ["yd", "to"], ["flat"]),
+              node("Transpose", ["flat"], ["rows"], perm=[0, 2, 1])]
+    inputs = [info("x", 1, ["N", 3, 8, 8])]
+    if beside == "Expand":
+        nodes += [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "batch"], ["n"]),
+                  node("Concat", ["n", "rest"], ["all"], axis=0), node("Expand", ["token", "all"], ["other"])]
+    elif beside == "Relu":
+        inputs.append(info("o", 1, ["N", 4, 8]))
+        nodes.append(node("Relu", ["o"], ["other"]))
+    nodes.append(node("Concat", ["token" if beside == "Constant" else "other", "rows"], ["y"], axis=1))
+    graph = onnx.helper.make_graph(nodes, "g", inputs, [info("y", 1, ["N", 8, 8])],
+                                   [onnx.numpy_helper.from_array(np.asarray(a), k) for k, a in constants.items()])
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
 
 

@@ -39,6 +39,18 @@ TEST(EqualExtents, BodiesReadTheOneName) {
   EXPECT_EQ(ShapeAfter(text, "z"), "[N,P,4]");
 }
 
+/// Each input of a decoder by TorchScript names its batch by itself (dynamic_axes as lists).
+TEST(EqualExtents, WhatIsJoinedIsAsLargeAlongTheOtherAxes) {
+  constexpr const char* text = R"(graph g(k: f32[A,2,P,4], x: f32[B,2,S,4], v: f32[C,2,P,4]) ->
+    (t, w) { t = Concat(k, x) {axis=2}  w = Concat(v, x) {axis=-2} })";
+  EXPECT_EQ(ShapeAfter(text, "x"), "[A,2,S,4]");
+  EXPECT_EQ(ShapeAfter(text, "v"), "[A,2,P,4]");
+  EXPECT_EQ(ShapeAfter(text, "t"), "[A,2,P+S,4]");
+  // Along the axis itself nothing is said, nor of a sequence of tensors.
+  EXPECT_EQ(ShapeAfter("graph g(a: f32[N], b: f32[M]) -> (y) { y = Concat(a, b) {axis=0} }", "b"),
+            "[M]");
+}
+
 TEST(EqualExtents, WhatIsNotMultipliedOverKeepsItsName) {
   // Sums may broadcast, and batches of products, too.
   EXPECT_EQ(ShapeAfter("graph g(a: f32[A,3], b: f32[B,3]) -> (y) { y = Add(a, b) }", "b"), "[B,3]");

@@ -257,12 +257,14 @@ fuse-what-is-left
 )";
   const std::string blocks = R"(fuse-rope-of-parts
   fuse-partial-rope
+  fuse-partial-pairs-rope
 fuse-rope
   fuse-rope
   fuse-split-rope
   fuse-interleaved-rope
   fuse-turned-pairs-rope
   fuse-sliced-rope
+  fuse-sliced-pairs-rope
   fuse-rope-of-part
   fuse-split-partial-rope
 attention-extents

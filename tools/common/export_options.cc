@@ -4,6 +4,7 @@
 
 #include "lib/onnx/import.h"
 #include "lib/support/strings.h"
+#include "quant/target/forms.h"
 #include "runtime/cpu/backend.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/streams.h"
@@ -122,8 +123,18 @@ void ExportFlags::RaiseTo(int64_t wanted, std::string reason) {
   raised_because_ = std::move(reason);
 }
 
+Result<std::optional<Model>> ExportFlags::InFormsOfTarget(const Model& model) const {
+  const Target* const t = FindTarget(target);
+  if (!t || !HasOtherForms(model.graph, *t)) return std::optional<Model>();
+  Model other(model.graph.Clone());
+  other.info = model.info;
+  INFER_TRY(ToFormsOf(other.graph, *t));
+  return std::optional<Model>(std::move(other));
+}
+
 Result<std::string> ExportFlags::Bytes(const Model& model) const {
-  return ExportModelBytes(model, Chosen());
+  INFER_ASSIGN(const std::optional<Model> other, InFormsOfTarget(model));
+  return ExportModelBytes(other ? *other : model, Chosen());
 }
 
 RewriteFor ExportFlags::Reader() const {
@@ -157,7 +168,7 @@ Status ExportFlags::CheckBefore(const Model& model) const {
 }
 
 Result<std::optional<Model>> ExportFlags::ReadBack(Context& context, const Model& model) const {
-  const auto bytes = ExportModelBytes(model, Chosen());
+  const auto bytes = Bytes(model);
   // Over 2 GiB, or an opset that cannot express the nodes, which is for Write to tell.
   if (!bytes.ok() && bytes.status().code() == Code::kUnsupported) return std::optional<Model>();
   INFER_TRY(bytes.status());
@@ -260,7 +271,9 @@ std::string ExportFlags::FindReaders(Context& context, const Model& model, bool 
   return Cat("read by ", ToText(*readers_), "\n");
 }
 
-Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
+Result<ExportReport> ExportFlags::Write(Context& context, const Model& made) {
+  INFER_ASSIGN(const std::optional<Model> other, InFormsOfTarget(made));
+  const Model& model = other ? *other : made;
   INFER_ASSIGN(ExportReport r, PlanExport(model, Chosen()));
   // What can fail for want of memory comes before the file has its name.
   const std::string told = CostsText(r) + (sparse_file ? SparseText(r.sparse) : std::string()) +
@@ -287,7 +300,8 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
 }
 
 Result<ExportReport> ExportFlags::WriteTo(const Model& model, const std::string& path) const {
-  return ExportModel(model, path, Chosen());
+  INFER_ASSIGN(const std::optional<Model> other, InFormsOfTarget(model));
+  return ExportModel(other ? *other : model, path, Chosen());
 }
 
 Result<ExitCode> ExportFlags::WriteJudged(Context& context, const Model& model, GateVerdict verdict,

@@ -60,6 +60,9 @@ struct ExportFlags {
   Options::Given opset_given_;  ///< set by Declare
   int OpsetNumber() const;      ///< 0: none was asked for
   ExportOptions Chosen() const;
+  /// `model` with what the target computes otherwise than meant in another form (ToFormsOf);
+  /// nullopt: it stays as it is.
+  Result<std::optional<Model>> InFormsOfTarget(const Model& model) const;
   /// `model` as it reads back from the file; nullopt where that is over 2 GiB or cannot be written.
   Result<std::optional<Model>> ReadBack(Context& context, const Model& model) const;
   Result<TargetReport> CheckAs(Context& context, const Model& model, const Target& t) const;

@@ -7,6 +7,7 @@
 
 #include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
+#include "tools/common/index_bounds.h"
 #include "tools/common/open_extents.h"
 
 namespace infer {
@@ -150,6 +151,7 @@ std::vector<ExtentEquation> EquationsOf(const Graph& g) {
   std::vector<ExtentEquation> equations;
   const CollectExtentEquations collect(&equations);
   (void)InferTypes(named);  // what is ill-typed whatever the extents is reported by those who run
+  StateIndexBounds(named);
   return equations;
 }
 

@@ -80,6 +80,24 @@ OpDef Unary(std::string_view name, std::string_view doc, std::vector<int> versio
 
 constexpr TypeSet kSigned = kFloatsBF16 | kSignedInts;
 
+/// A start that counts from the end: x[-length:].
+Status InferNeg(OpCall& call) {
+  INFER_TRY(InferSame(call));
+  auto e = IsFloat(call.dtype(0)) ? std::nullopt : call.elements(0);
+  if (!e) return {};
+  for (Dim& d : *e) {
+    d = Dim(0) - d;
+    if (d.is_static() && d.value() > IntegerMax(call.dtype(0))) d = Dim();  // it wraps
+  }
+  call.SetElements(0, *std::move(e));
+  return {};
+}
+
+OpDef Neg(OpDef def) {
+  def.infer = InferNeg;
+  return def;
+}
+
 }  // namespace
 
 // One entry per operator; versions and element types are the ONNX schema's.
@@ -110,8 +128,8 @@ std::span<const OpDef> UnaryOps() {
       FLOAT("Ceil", "y = smallest integer >= x.", std::ceil(x), "X", "Y", 1, 6, 13),
       FLOAT("Round", "y = nearest integer, halves to even.", std::nearbyint(x), "X", "Y", 11, 22),
       Also(Trait::kHomogeneous | Trait::kAdditive,
-           Unary("Neg", "y = -x.", {1, 6, 13}, kSigned, Wide<RunNumber<kNeg>>, CostPerOutput<1>,
-                 "graph g(x: f32[2,3]) -> (y) { y = Neg(x) }", "X", "Y")),
+           Neg(Unary("Neg", "y = -x.", {1, 6, 13}, kSigned, Wide<RunNumber<kNeg>>, CostPerOutput<1>,
+                     "graph g(x: f32[2,3]) -> (y) { y = Neg(x) }", "X", "Y"))),
       Also(Trait::kHomogeneous | Trait::kNonNegative,
            Unary("Abs", "y = |x|.", {1, 6, 13}, kNumeric, Wide<RunNumber<kAbs>>, CostPerOutput<1>,
                  "graph g(x: f32[2,3]) -> (y) { y = Abs(x) }", "X", "Y")),

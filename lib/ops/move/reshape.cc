@@ -86,8 +86,16 @@ Status InferReshape(OpCall& call) {
     if (num_minus_one && total.is_static() && rest.is_static() && rest.value() > 0 &&
         total.value() % rest.value() != 0)
       return InvalidModel(Cat("cannot reshape ", in.ToString(), " to ", Shape(out).ToString()));
-    out[static_cast<size_t>(open)] = total.ExactDiv(rest);
-    if (num_minus_one && open == 0) StateRows(in, out[0], rest);
+    Dim& left = out[static_cast<size_t>(open)];
+    left = total.ExactDiv(rest);
+    if (num_minus_one && open == 0) StateRows(in, left, rest);
+    // view(batch, -1) of another input whose batch has a name of its own.
+    if (left.is_unknown() && open > 0 && in.has_rank() && in.rank() > 0 && in[0].is_symbolic() &&
+        out[0].is_symbolic() && StateBroadcast(in[0], out[0])) {
+      total = out[0];
+      for (int i = 1; i < in.rank(); ++i) total = total * in[i];
+      left = total.ExactDiv(rest);
+    }
   }
   return SetReshaped(call, Shape(std::move(out)));
 }

@@ -6,6 +6,7 @@
 #include "lib/ops/move/permute.h"
 #include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
+#include "lib/tensor/equations.h"
 
 namespace infer {
 namespace {
@@ -72,6 +73,8 @@ Dim SymbolicExtent(const Dim& extent, const Dim& start, const Dim& end, int64_t 
   else if (end.is_static() && !extent.is_static())
     return {};  // min(end, extent)
   if (extent.is_static() && to.is_static()) to = std::min(to.value(), extent.value());
+  // An end that is computed is one that there is; nearly always the last.
+  if (extent.is_symbolic() && to.is_symbolic()) StateBroadcast(extent, to);
   const Dim length = to - from;
   if (length.is_static() && length.value() < 0) return 0;
   return length.CeilDiv(step);

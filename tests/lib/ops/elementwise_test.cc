@@ -118,6 +118,19 @@ TEST(Binary, InfersSymbolicShapesAndElements) {
   EXPECT_EQ(elements("Equal", {n, 3}, {-1, 3}), "0 1");
 }
 
+/// The last positions of T5's bias: x[:, :, -length:], which is all of it where nothing is cached.
+TEST(Unary, NegInfersElements) {
+  const Dim n = Dim::Symbol("N");
+  const auto elements = [&](DType t, std::vector<Dim> x) {
+    const ValueType type = TensorType{t, Shape(Dims{static_cast<int64_t>(x.size())})};
+    const auto r = InferOp("Neg", {type}, {}, 1, {std::move(x)});
+    EXPECT_TRUE(r.status.ok()) << r.status.message();
+    return r.elements ? Shape(*r.elements).ToString() : "";
+  };
+  EXPECT_EQ(elements(DType::kI64, {n, n - 3, 2}), "[-N,-N+3,-2]");
+  EXPECT_EQ(elements(DType::kI8, {-128, -127}), "[?,127]");
+}
+
 TEST(Unary, Values) {
   const Tensor x = F({-2, -0.5f, 0, 0.5f, 3});
   ExpectClose(Call("Exp", {x}), F({0.13533528f, 0.60653066f, 1, 1.64872127f, 20.0855369f}));

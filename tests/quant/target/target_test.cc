@@ -1,9 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "lib/support/strings.h"
-#include "quant/target/check.h"
-#include "runtime/cpu/backend.h"
-#include "tests/quant/scheme/graphs.h"
+#include "tests/quant/target/checked.h"
 
 namespace infer {
 namespace {
@@ -13,21 +11,8 @@ using testing::IsEmpty;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-TargetReport Check(std::string_view text, std::string_view target, int64_t opset = 13,
-                   int64_t ir_version = 8) {
-  const Graph g = MustParse(text);
-  const Target* t = FindTarget(target);
-  EXPECT_NE(t, nullptr) << target;
-  auto r = CheckTarget(g, {opset, ir_version}, *t, *MakeCpuBackend());
-  EXPECT_TRUE(r.ok()) << r.status().message();
-  return r.ok() ? *std::move(r) : TargetReport();
-}
-
-/// The one finding of a report; fails where there are others.
-TargetFinding Only(const TargetReport& r) {
-  EXPECT_EQ(r.findings.size(), 1u);
-  return r.findings.empty() ? TargetFinding() : r.findings[0];
-}
+using target_test::Check;
+using target_test::Only;
 
 /// A Gemm of codes: `act` the type of activations, `bias` and `end` as graph text.
 std::string Gemm(std::string_view zero_point, std::string_view bias, std::string_view attrs) {
@@ -234,38 +219,6 @@ TEST(Target, OrtMakesZeroOfQueriesWithoutAKey) {
         "a = Mul(hide, low)  m = Mul(a, less)", "m = Max(keep, some)", "m = Not(c)",
         "m = const f32[3,5] {0,0,0,0,0, -3.4028234663852886e38,0,0,0,0, -inf,0,0,0,0}"})
     EXPECT_THAT(Check(with(mask), "ort", 23, 10).findings, IsEmpty()) << mask;
-}
-
-/// A rounded convolution, moved and joined with a value in f32, gives other codes there.
-TEST(OpenVino, ARoundedConvolutionBesideFloatInAConcatDiffers) {
-  const auto graph = [](std::string_view other) {
-    return Cat(R"(
-graph g(x: f32[1,2,4,4], z: f32[1,1,16]) -> (y: f32[1,3,16]) {
-  s = const f32[] {0.1}
-  o = const u8[] {128}
-  w = const i8[2,2,1,1] {1, 2, 3, 4}
-  ws = const f32[2] {0.1, 0.1}
-  n = const i64[3] {1, 2, 16}
-  c0 = const f32[1,1,16] {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-  xq = QuantizeLinear(x, s, o)
-  xd = DequantizeLinear(xq, s, o)
-  wd = DequantizeLinear(w, ws) {axis=0}
-  c = Conv(xd, wd) {name="patches"}
-  cq = QuantizeLinear(c, s, o)
-  cd = DequantizeLinear(cq, s, o)
-  r = Reshape(cd, n)
-  t = Tanh(z)
-  y = Concat()",
-               other, R"(, r) {axis=1}
-}
-)");
-  };
-  const TargetFinding f = Only(Check(graph("t"), "openvino"));
-  EXPECT_EQ(f.severity, Severity::kDiffers);
-  EXPECT_THAT(f.node, testing::HasSubstr("patches"));
-  EXPECT_EQ(f.remedy, "--exclude 'patches'");
-  EXPECT_TRUE(Check(graph("c0"), "openvino").findings.empty());
-  EXPECT_TRUE(Check(graph("t"), "ort").findings.empty());
 }
 
 /// Where a Relu has become the lower bound of the codes nothing is left of the result.

@@ -151,6 +151,43 @@ TEST(Extents, OfAFusedDecoderWithAMaskOfPastAndNewKeys) {
   ExpectFirstFits(g, {"total", "past", "new"});
 }
 
+/// Llama by TorchScript: the mask is made as long as the input that counts past and new keys, and
+/// cut to the keys, which says nothing of a mask that is too long.
+TEST(Extents, OfAMaskThatIsCutToTheKeys) {
+  const Graph g = Parsed(R"(graph g(q: f32[b,2,new,4], mask: f32[b,total], a: f32[b,2,past,4])
+      -> (y) {
+    k = Concat(a, q) {axis=2}
+    kt = Transpose(k) {perm=[0,1,3,2]}
+    w = MatMul(q, kt)
+    n = Shape(k) {start=2, end=3}
+    z = const i64[1] {0}
+    i = const i64[1] {3}
+    u = const i64[2] {1, 2}
+    m = Unsqueeze(mask, u)
+    c = Slice(m, z, n, i)
+    s = Add(w, c)
+    y = MatMul(s, k) })");
+  ExpectFirstFits(g, {"total", "past", "new"});
+}
+
+/// GPT-2 by TorchScript, the axes of each input with names of their own: mask.view(batch, -1).
+TEST(Extents, OfAViewWithTheBatchOfAnotherInput) {
+  const Graph g = Parsed(R"(graph g(q: f32[b,2,new,4], mask: f32[c,total], a: f32[d,2,past,4])
+      -> (y) {
+    k = Concat(a, q) {axis=2}
+    kt = Transpose(k) {perm=[0,1,3,2]}
+    w = MatMul(q, kt)
+    n = Shape(q) {start=0, end=1}
+    l = const i64[1] {-1}
+    v = Concat(n, l) {axis=0}
+    r = Reshape(mask, v)
+    u = const i64[2] {1, 2}
+    m = Unsqueeze(r, u)
+    s = Add(w, m)
+    y = MatMul(s, k) })");
+  ExpectFirstFits(g, {"total", "past", "new"}, {{"b", "c"}, {"b", "d"}});
+}
+
 TEST(Extents, OfAnAttentionMaskThatIsAnInput) {
   const Graph g = Parsed(R"(graph g(q: f32[b,2,new,4], k: f32[b,2,new,4], v: f32[b,2,new,4],
       mask: f32[b,1,rows,total], a: f32[b,2,past,4], c: f32[b,2,past,4]) -> (y, k2, v2) {
