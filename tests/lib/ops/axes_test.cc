@@ -162,14 +162,7 @@ const std::set<std::string>& Unstated() {
                                             "com.microsoft::QLinearConcat",
                                             "com.microsoft::QLinearWhere",
                                             "ai.onnx.ml::Scaler",
-                                            "ai.onnx.ml::Normalizer",
-                                            "ai.onnx.ml::Imputer",
-                                            "ai.onnx.ml::OneHotEncoder",
-                                            "ai.onnx.ml::LabelEncoder",
-                                            "ai.onnx.ml::FeatureVectorizer",
-                                            "ai.onnx.ml::ArrayFeatureExtractor",
-                                            "ai.onnx.ml::LinearRegressor",
-                                            "ai.onnx.ml::SVMRegressor"};
+                                            "ai.onnx.ml::Imputer"};
   return ops;
 }
 
