@@ -1,5 +1,7 @@
 #include "quant/scheme/stored.h"
 
+#include <unordered_set>
+
 #include "quant/weight_only/weight_only.h"
 
 namespace infer {
@@ -27,14 +29,20 @@ bool IsProduct(const Node& n) { return WeightLayoutOf(n) || IsRecurrentLayer(n);
 }  // namespace
 
 Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan) {
+  // A layer in INT8 that shares its weights with one in f32 gets codes of its own: it is no reader
+  // that wants them in f32.
   std::vector<const Node*> nodes;
-  for (const PlannedNode& p : plan.nodes)
-    if (!p.integer && !p.unwanted && IsProduct(*p.node) && FirstResult(*p.node))
-      nodes.push_back(p.node);
-  if (nodes.empty()) return std::vector<std::string>();
+  std::unordered_set<const Node*> in_f32;
+  for (const PlannedNode& p : plan.nodes) {
+    if (p.unwanted || !IsProduct(*p.node) || !FirstResult(*p.node)) continue;
+    nodes.push_back(p.node);
+    if (!p.integer) in_f32.insert(p.node);
+  }
+  if (in_f32.empty()) return std::vector<std::string>();
   INFER_ASSIGN(const WeightPlan weights, PlanWeights(g, g, SchemeFor(nodes)));
   std::vector<std::string> names;
   for (const WeightReader& r : weights.readers) {
+    if (!in_f32.contains(r.node)) continue;
     const std::string& name = FirstResult(*r.node)->name();
     if (r.reason.empty() && (names.empty() || names.back() != name)) names.push_back(name);
   }

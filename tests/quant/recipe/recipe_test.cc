@@ -399,5 +399,35 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   EXPECT_EQ(excluded->layers, 0u);
 }
 
+/// Weights that a layer in INT8 and one in f32 share, as layers that are applied several times do:
+/// the one in f32 stores them, too, and they do not stand in the file twice.
+TEST(StoreWeights, SharedWithALayerInInt8) {
+  const auto backend = MakeReferenceBackend();
+  const Graph g = MustParse(Cat(R"(
+graph g(x: f32[1,16,6,6]) -> (y: f32[1,16,6,6]) {
+  w = const f32[16,16,2,2] {)",
+                                Weights(1024, 1), R"(}
+  c = Conv(x, w) {pads=[1,1,0,0]}
+  r = Relu(c)
+  y = Conv(r, w) {pads=[1,1,0,0]}
+}
+)"));
+  StaticModel m = Calibrated(g, NormalSamples(g, 16, 1), *backend);
+  m.scheme.keep["c"] = "it is kept";
+  const auto held = HeldOut::Make(g, NormalSamples(g, 8, 2), *backend, {});
+  ASSERT_TRUE(held.ok());
+  const auto before = held->Measure(RewriteStatic(m, g, 16)->graph);
+  ASSERT_TRUE(before.ok());
+  StoreWeightsOptions options;
+  options.target.db = 20;
+  const auto found = FindWeightsToStore(m, g, *held, *before, options);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->store, std::set<std::string>{"c"});
+  m.scheme.store = found->store;
+  const auto r = RewriteStatic(m, g, 16);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_LT(r->report.weight_bytes_after, 4 * 1024);
+}
+
 }  // namespace
 }  // namespace infer
