@@ -323,7 +323,7 @@ Rule FuseInterleavedRope() {
                          b("Reshape", {heads, b.Ints({0, 0, *StaticDim(*m[root], 2), *size})}));
           }
         } else if (fits) {
-          fits = SlicesPairs(m.node(even_slice), m.node(odd_slice), *size);
+          INFER_ASSIGN(heads, WithThesePairs(*m[even_slice], *m[odd_slice], *size, b));
         }
         if (!fits) return InvalidModel("needs the pairs of the last axis");
         return Rotated(heads, m[cos], m[sin], true, b);
@@ -337,6 +337,14 @@ Rule FuseInterleavedRope() {
              r = Sub(p1, p2)  p3 = Mul(e, s)  p4 = Mul(o, c)  i = Add(p3, p4)
              r1 = Unsqueeze(r, a4)  i1 = Unsqueeze(i, a4)  t = Concat(r1, i1) {axis=4}
              y = Reshape(t, h) })",
+                   // Of a part, which Slices of Slices have become.
+                   R"(graph g(x: f32[2,3,6,10], c: f32[5,4], s: f32[5,4]) -> (y) {
+             b = const i64[4] {2,3,5,8}  l = const i64[1] {-1}  st = const i64[2] {1,2}
+             ax = const i64[2] {2,3}  m = const i64[2] {6,9}  z = const i64[2] {1,1}
+             w = const i64[2] {1,2}  e = Slice(x, z, m, ax, st)  o = Slice(x, w, m, ax, st)
+             p1 = Mul(e, c)  p2 = Mul(o, s)  r = Sub(p1, p2)  p3 = Mul(e, s)  p4 = Mul(o, c)
+             i = Add(p3, p4)  r1 = Unsqueeze(r, l)  i1 = Unsqueeze(i, l)
+             t = Concat(r1, i1) {axis=-1}  y = Reshape(t, b) })",
                    R"(graph g(x: f32[S,N,3,8], c: f32[S,N,1,4], s: f32[S,N,1,4]) -> (y) {
              h = const i64[4] {0,0,3,8}  g = const i64[5] {0,0,3,4,2}  z = const i64[] {0}
              one = const i64[] {1}  l = const i64[1] {-1}  x2 = Reshape(x, g)

@@ -22,6 +22,10 @@ Result<Value*> OneOfEachPair(Value* angles, PatchBuilder& b);
 /// of its own.
 bool HoldsPairs(const Value& v, int rank, int64_t size);
 
+/// The `size` elements of which the Slices `even` and `odd` of one value take every second one:
+/// that value, or a Slice of it.
+Result<Value*> WithThesePairs(const Value& even, const Value& odd, int64_t size, PatchBuilder& b);
+
 /// Slice of the last axis, of `size` elements, from `start` to `end` with `step`.
 bool SlicesLast(const Node& n, int64_t start, int64_t end, int64_t step, int64_t size);
 

@@ -66,6 +66,22 @@ bool ArePairsOf(const Value& even, const Value& odd, const Value& part) {
          e->count() == p->count() / 2 && o->count() == p->count() / 2;
 }
 
+}  // namespace
+
+Result<Value*> WithThesePairs(const Value& even, const Value& odd, int64_t size, PatchBuilder& b) {
+  const auto e = TakenOf(even), o = TakenOf(odd);
+  if (!e || !o || !CutAlike(*e, *o) || e->last.step != 2 || o->last.step != 2 ||
+      o->last.start != e->last.start + 1 || e->count() != size / 2 || o->count() != size / 2)
+    return InvalidModel("needs the pairs of the last axis");
+  Value* x = even.producer()->input(0);
+  if (e->others.empty() && e->last.start == 0 && StaticDim(*x, -1) == size) return x;
+  std::vector<SliceRange> ranges = e->others;
+  ranges.push_back({e->last.axis, e->last.start, e->last.start + size, 1});
+  return BuildSlice(b, x, ranges);
+}
+
+namespace {
+
 constexpr const char* kSlicedPairs = R"(graph g(x: f32[2,5,3,10], a: f32[2,5,4]) -> (y) {
   b = const i64[4] {2,5,3,8}  z = const i64[1] {0}  one = const i64[1] {1}  two = const i64[1] {2}
   m = const i64[1] {8}  k = const i64[1] {7}  l = const i64[1] {-1}  t = const i64[1] {3}

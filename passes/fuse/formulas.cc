@@ -47,6 +47,12 @@ Pattern OverSqrt(const Pattern& n, const Pattern& x) {
 Pattern MeanOf(const Pattern& v, const Pattern& axes) {
   return Op("ReduceMean", v, axes).With("keepdims", int64_t{1});
 }
+Pattern RowMeanOf(const Pattern& v, const Pattern& axes) {
+  Pattern pooled = Op("GlobalAveragePool", v).Where("of three axes", [](const Value& mean) {
+    return RankOf(mean) == 3;
+  });
+  return OneOf({MeanOf(v, axes), pooled});
+}
 Pattern MaybeWider(const Pattern& x) {
   return OneOf({x, Op("Cast", x).Where("a Cast to a wider float type", Widens)});
 }

@@ -19,6 +19,8 @@ Pattern InverseSqrt(const Pattern& x);
 Pattern OverSqrt(const Pattern& n, const Pattern& x);
 /// ReduceMean(v, axes) that keeps its dimensions.
 Pattern MeanOf(const Pattern& v, const Pattern& axes);
+/// The same, or the GlobalAveragePool that tf2onnx writes for a mean over the last of three axes.
+Pattern RowMeanOf(const Pattern& v, const Pattern& axes);
 /// A Cast of `x` between float types to one that holds all its values, or `x` itself.
 Pattern MaybeWider(const Pattern& x);
 /// A Cast of `x` between float types to a shorter one, or `x` itself.

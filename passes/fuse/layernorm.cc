@@ -27,8 +27,8 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> ToTheEnd(int64_t axis, int
 
 Rule FuseLayerNorm() {
   Pattern x = Any(), epsilon = Scalar(), axes = Constant(), axes2 = Constant();
-  Pattern mu = MeanOf(x, axes), d = Op("Sub", x, mu);
-  Pattern variance = MeanOf(Square(MaybeWider(d)), axes2);
+  Pattern mu = RowMeanOf(x, axes), d = Op("Sub", x, mu);
+  Pattern variance = RowMeanOf(Square(MaybeWider(d)), axes2);
   Pattern sum = Op("Add", variance, epsilon);  // an epsilon of 0 may have been left out
   Pattern root = OverSqrt(MaybeWider(d), OneOf({sum, variance}));
   return {

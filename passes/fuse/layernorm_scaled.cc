@@ -18,14 +18,16 @@ std::string ScaledNormText(const char* rest) { return std::string(kScaledNormBeg
 Rule FuseScaledLayerNorm() {
   Pattern x = Any(), epsilon = Scalar(), axes = Constant(), axes2 = Constant();
   Pattern gamma = Any(), beta = Any();
-  Pattern mu = MeanOf(x, axes), d = Op("Sub", x, mu);
-  Pattern of_d = MeanOf(Square(d), axes2), of_x = MeanOf(Square(x), axes2);
+  Pattern mu = RowMeanOf(x, axes), d = Op("Sub", x, mu);
+  Pattern of_d = RowMeanOf(Square(d), axes2), of_x = RowMeanOf(Square(x), axes2);
   Pattern difference = Op("Sub", of_x, Square(mu));  // E[x^2] - E[x]^2
   Pattern variance =
       OneOf({of_d, difference, Op("Relu", difference), Op("Max", difference, Number(0))});
   Pattern inverse = InverseSqrt(Op("Add", variance, epsilon));
   Pattern scaled = Op("Mul", inverse, gamma), k = OneOf({scaled, inverse});
-  Pattern late = Op("Add", Op("Mul", x, k), Op("Sub", beta, Op("Mul", mu, k)));
+  Pattern shifted = Op("Sub", beta, Op("Mul", mu, k));
+  Pattern negated = Op("Add", Op("Mul", Op("Neg", mu), k), beta);  // Keras
+  Pattern late = Op("Add", Op("Mul", x, k), OneOf({shifted, negated}));
   return {
       .name = "fuse-scaled-layernorm",
       .doc =
@@ -58,6 +60,11 @@ Rule FuseScaledLayerNorm() {
                    ScaledNormText(R"(d = Sub(x, mu) q = Mul(d, d) v = ReduceMean(q, a) s = Add(v, e)
                      r = Sqrt(s) k = Reciprocal(r) t = Mul(x, k) m = Mul(mu, k)
                      c = Sub(b, m) y = Add(t, c))"),
+                   R"(graph g(x: f32[N,2,8]) -> (y) { e = const f32[] {1e-3}
+                     g = const f32[8] ~1  b = const f32[1,1,8] ~2  mu = GlobalAveragePool(x)
+                     h = Neg(mu)  d = Sub(x, mu)  q = Mul(d, d)  v = GlobalAveragePool(q)
+                     s = Add(v, e)  r = Sqrt(s)  i = Reciprocal(r)  k = Mul(i, g)  t = Mul(x, k)
+                     m = Mul(h, k)  c = Add(m, b)  y = Add(t, c) })",
                    ScaledNormText(
                        R"(p = Mul(x, x) w = ReduceMean(p, a) n = Mul(mu, mu) f = Sub(w, n)
                      v = Max(f, zero) s = Add(v, e) r = Sqrt(s) i = Reciprocal(r) k = Mul(i, g)
@@ -66,6 +73,11 @@ Rule FuseScaledLayerNorm() {
                        v = ReduceMean(q, b1) s = Add(v, e) r = Sqrt(s) i = Reciprocal(r)
                        k = Mul(i, g) y = Mul(d, k))"),
                      "means over the same last axes"},
+                    {R"(graph g(x: f32[N,2,8,3]) -> (y) { e = const f32[] {1e-3}
+                       g = const f32[3] ~1  mu = GlobalAveragePool(x)  d = Sub(x, mu)
+                       q = Mul(d, d)  v = GlobalAveragePool(q)  s = Add(v, e)  r = Sqrt(s)
+                       i = Reciprocal(r)  k = Mul(i, g)  y = Mul(d, k) })",
+                     "of three axes"},
                     {ScaledNormText(R"(w = const f32[2,8] ~3 d = Sub(x, mu) q = Mul(d, d)
                        v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) i = Reciprocal(r)
                        k = Mul(i, w) y = Mul(d, k))"),

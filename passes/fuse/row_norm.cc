@@ -7,9 +7,11 @@
 namespace infer {
 namespace {
 
-/// Ascending and not negative; empty where they are not known.
+/// Of a mean, ascending and not negative; empty where they are not known.
 std::vector<int64_t> AxesOf(const Node& reduce) {
   const int rank = RankOf(*reduce.input(0));
+  if (reduce.Is(Trait::kPooling))
+    return rank == 3 ? std::vector<int64_t>{2} : std::vector<int64_t>();
   const Value* axes = reduce.input(1);
   if (rank < 1 || !axes || !axes->is_constant()) return {};
   std::vector<int64_t> sorted = axes->constant()->ToInts();

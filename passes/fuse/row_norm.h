@@ -5,7 +5,8 @@
 
 namespace infer {
 
-/// First of the trailing axes that a ReduceMean goes over; nullopt for other axes.
+/// First of the trailing axes that a ReduceMean, or a GlobalAveragePool, goes over; nullopt for
+/// other axes.
 std::optional<int64_t> FirstTrailingAxis(const Node& reduce);
 /// The one axis, not the last, that a ReduceMean goes over; nullopt for other axes.
 std::optional<int64_t> SingleInnerAxis(const Node& reduce);

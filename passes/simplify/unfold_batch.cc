@@ -119,9 +119,8 @@ Rule UnfoldBatch() {
       .name = "unfold-batch",
       .doc =
           "Reshape(MatMul(Reshape(a, [b*h, m, k]), Reshape(c, [b*h, k, n])), [b, h, m, n]) => "
-          "MatMul(a, c), also with transposed operands and axes of one element; a factor and a "
-          "term "
-          "of the product follow",
+          "MatMul(a, c), also with transposed operands, their Softmax and axes of one element; "
+          "factors and a term of the product follow",
       .match = root,
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
