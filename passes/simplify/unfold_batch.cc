@@ -72,7 +72,7 @@ Result<Value*> SeenAs(Value* v, const Shape& wanted, PatchBuilder& b) {
   return InvalidModel("needs a shape that a constant can say");
 }
 
-/// What is added to the folded products, for the products with the axes `batch`. `root`: the view
+/// The term of the folded products, for the products with the axes `batch`. `root`: the view
 /// that unfolds the sum.
 Result<Value*> UnfoldedTerm(Value* term, const std::vector<Dim>& batch, const Shape& flat,
                             const Node& root, PatchBuilder& b) {

@@ -49,7 +49,7 @@ bool IsPassed(const Node& n) {
          (n.input(0)->is_constant() || n.input(1)->is_constant());
 }
 
-/// What `codes` stand for reaches a Concat with something that is made of constants.
+/// The numbers that `codes` stand for reach a Concat with something that is made of constants.
 bool IsJoinedWithConstants(const Value& codes) {
   std::vector<const Value*> seen = {&codes};
   for (size_t i = 0; i < seen.size() && seen.size() < kMostValues; ++i)

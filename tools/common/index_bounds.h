@@ -1,6 +1,6 @@
 #pragma once
-/// What indices say about extents: a Gather by Range(0, past + new) reads an axis that is at least
-/// that long, and in models of exporters nearly always just that.
+/// Extents that follow from indices: a Gather by Range(0, past + new) reads an axis that is at
+/// least that long, and in models of exporters nearly always just that.
 #include "lib/ir/graph.h"
 
 namespace infer {

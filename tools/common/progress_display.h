@@ -1,5 +1,5 @@
 #pragma once
-/// How far a long step has come: on a terminal a bar that is drawn again and again, elsewhere (logs
+/// Progress of a long step: on a terminal a bar that is drawn again and again, elsewhere (logs
 /// of CI, files) a line now and then.
 #include <chrono>
 #include <cstdint>

@@ -119,7 +119,7 @@ struct GramLimits {
   int64_t shortest = 1, longest = 1, skips = 0;
 };
 
-/// How often each gram of the pool occurs in a row of words. A single word skips nothing: it is
+/// Counts the grams of the pool in a row of words. A single word skips nothing: it is
 /// counted once.
 void Count(const Grams& grams, const GramLimits& limits, std::span<const int32_t> words,
            std::vector<int32_t>& counts) {

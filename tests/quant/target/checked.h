@@ -1,5 +1,5 @@
 #pragma once
-/// What the tests of targets ask of a graph.
+/// Questions that the tests of targets ask of a graph.
 #include <gmock/gmock.h>
 
 #include "quant/target/check.h"

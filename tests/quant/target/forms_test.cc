@@ -1,4 +1,4 @@
-/// What is written otherwise for a runtime that computes it otherwise than meant.
+/// Forms written for a runtime that computes the usual ones otherwise than meant.
 #include "quant/target/forms.h"
 
 #include "lib/ir/eval.h"

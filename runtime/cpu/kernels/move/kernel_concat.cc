@@ -22,7 +22,7 @@ std::string RefuseConcat(const StepCall& call) {
   return simd::ThePanels() ? "" : "no blocks on this instruction set";
 }
 
-/// What one operand contributes to a row of the result, in bytes: a run of what lies in memory one
+/// The share of one operand in a row of the result, in bytes: a run of what lies in memory one
 /// behind the other.
 struct Part {
   int operand;
