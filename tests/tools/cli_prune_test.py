@@ -317,9 +317,12 @@ class CliPrune(CliTestCase):
                 self.assertEqual(records, sorted(records))
                 self.assertEqual(records[0], 0)
                 self.assertGreater(records[2], 0)
-                # Damaged before its end, of something else, no checkpoint at all.
-                point.write_bytes(full[:300] + bytes([full[300] ^ 1]) + full[301:])
-                self.assertIn("damaged", self.expect(3, "infer-opt", "prune", self.small, "-o", killed, *args, "--checkpoint", point).stderr)
+                # Damaged before its end (anywhere in the first record, its sizes too), of something else, no checkpoint at all.
+                begin = full.index(b"\n", full.index(b"\n") + 1) + 1
+                for at in (begin, begin + 15, begin + 23, begin + 30):
+                    point.write_bytes(full[:at] + bytes([full[at] ^ 1]) + full[at + 1:])
+                    said = self.expect(3, "infer-opt", "prune", self.small, "-o", killed, *args, "--checkpoint", point).stderr
+                    self.assertIn(f"damaged at byte {begin}", said)
                 point.write_bytes(full)
                 said = self.expect(2, "infer-opt", "prune", self.small, "-o", killed, *way, *SMALL[:-1], 16, *JUDGE, "--checkpoint", point)
                 self.assertIn("name another --checkpoint", said.stderr)

@@ -12,8 +12,9 @@
 namespace infer {
 namespace {
 
-/// Sizes of key and bytes, eight bytes each, least first; the check of both comes behind them.
-constexpr uint64_t kSizes = 16, kCheck = 8;
+/// A record: sizes of key and bytes, and their check; key, bytes, and the check of both. Numbers
+/// take eight bytes, least first.
+constexpr uint64_t kSizes = 24, kCheck = 8;
 
 std::string Eight(uint64_t v) {
   std::string out;
@@ -24,6 +25,9 @@ uint64_t OfEight(std::string_view in) {
   uint64_t v = 0;
   for (size_t k = 0; k < 8; ++k) v |= static_cast<uint64_t>(static_cast<uint8_t>(in[k])) << (8 * k);
   return v;
+}
+std::string SizesOf(uint64_t key, uint64_t bytes) {
+  return Eight(key) + Eight(bytes) + Eight(Hasher().Add(key).Add(bytes).value());
 }
 uint64_t CheckOf(std::string_view key, std::string_view bytes) {
   return Hasher().Add(key).Add(bytes).value();
@@ -95,13 +99,20 @@ Status RecordFile::Load(const LogIdentity& identity) {
   if (begin != header)
     return InvalidArgument(
         Cat(path_, ": is of another model, data, setting or machine; ", identity.advice));
+  const auto damaged = [&] {
+    return InvalidModel(Cat(path_, ": damaged at byte ", bytes_, "; ", identity.advice));
+  };
   for (bytes_ = header.size(); bytes_ < size;) {
     std::string sizes(kSizes, '\0');
     INFER_ASSIGN(const bool whole, ReadAt(bytes_, sizes));
-    const uint64_t left = size - bytes_ - std::min(size - bytes_, kSizes + kCheck);
-    const uint64_t key = whole ? OfEight(sizes) : 0,
-                   bytes = whole ? OfEight(std::string_view(sizes).substr(8)) : 0;
-    if (!whole || key > left || bytes > left - key) break;  // cut off
+    if (!whole) break;  // cut off
+    const uint64_t behind = size - bytes_ - kSizes, left = behind - std::min(behind, kCheck);
+    const uint64_t key = OfEight(sizes), bytes = OfEight(std::string_view(sizes).substr(8));
+    if (sizes != SizesOf(key, bytes)) {
+      if (behind > 0) return damaged();
+      break;
+    }
+    if (key > left || bytes > left - key) break;  // cut off
     std::string record(key + bytes + kCheck, '\0');
     INFER_ASSIGN(const bool all, ReadAt(bytes_ + kSizes, record));
     if (!all) break;
@@ -109,8 +120,7 @@ Status RecordFile::Load(const LogIdentity& identity) {
     const uint64_t end = bytes_ + kSizes + record.size();
     if (CheckOf(name, std::string_view(record).substr(key, bytes)) !=
         OfEight(std::string_view(record).substr(key + bytes))) {
-      if (end < size)
-        return InvalidModel(Cat(path_, ": damaged at byte ", bytes_, "; ", identity.advice));
+      if (end < size) return damaged();
       break;
     }
     places_[std::string(name)] = {bytes_ + kSizes + key, bytes};
@@ -131,7 +141,7 @@ Result<std::optional<std::string>> RecordFile::Find(const std::string& key) cons
 }
 
 Status RecordFile::Add(const std::string& key, std::string_view bytes) {
-  std::string record = Eight(key.size()) + Eight(bytes.size()) + key;
+  std::string record = SizesOf(key.size(), bytes.size()) + key;
   record += bytes;
   record += Eight(CheckOf(key, bytes));
   const uint64_t at = bytes_ + kSizes + key.size();

@@ -15,6 +15,7 @@ std::string SweepPageTemplate();  // made of sweep_page.html
 namespace {
 
 constexpr double kSignificant = 0.05, kAgreement = 0.98, kSqnrDb = 25;
+constexpr double kHardlyLarger = 1.01;
 constexpr std::string_view kDataMark = "SWEEP_PAGE_DATA";
 
 /// Numbers are JSON's own, or text: "inf", "-inf", "nan" (JsonNumber).
@@ -165,14 +166,19 @@ void Judge(std::vector<Variant>& variants, double max_drop, const EvalFlags& eva
 }
 
 Recommendation Recommend(const std::vector<Variant>& variants) {
-  const Variant* best = &variants[0];
+  const Variant* fastest = &variants[0];
   for (const Variant& v : variants)
-    if (v.made() && v.acceptable && SpeedUpLow(v) > 1 && v.speed_up() > best->speed_up()) best = &v;
-  const Variant* fastest = best;
+    if (v.made() && v.acceptable && SpeedUpLow(v) > 1 && v.speed_up() > fastest->speed_up())
+      fastest = &v;
+  std::vector<const Variant*> as_fast = {fastest};
   for (const Variant& v : variants)
-    if (v.made() && v.acceptable && SpeedUpHigh(v) >= SpeedUpLow(*fastest) &&
-        v.bytes() < best->bytes())
-      best = &v;
+    if (v.made() && v.acceptable && SpeedUpHigh(v) >= SpeedUpLow(*fastest)) as_fast.push_back(&v);
+  const auto smallest = (*std::ranges::min_element(as_fast, {}, &Variant::bytes))->bytes();
+  const Variant* best = nullptr;
+  for (const Variant* v : as_fast)
+    if (static_cast<double>(v->bytes()) <= kHardlyLarger * static_cast<double>(smallest) &&
+        (!best || v->score() > best->score() || Beats(*v, *best)))
+      best = v;
   if (best == &variants[0])
     return {best->spec.id,
             best->measured.contains("accuracy") || best->measured.contains("eval_score")

@@ -63,8 +63,9 @@ struct Recommendation {
 /// samples; without labels an SQNR of every output of at least 25 dB.
 /// With an eval command its number decides instead: that of the first variant is golden.
 void Judge(std::vector<Variant>& variants, double max_drop, const EvalFlags& eval = {});
-/// The acceptable variant of the largest speed-up; one that is not slower beyond doubt and smaller
-/// is taken instead. Pre: judged, the first variant is the model as it came.
+/// The acceptable variant of the largest speed-up, or of those that are not slower beyond doubt the
+/// smallest: among those within 1 % of its bytes the one with the best score. Pre: judged, the
+/// first variant is the model as it came.
 Recommendation Recommend(const std::vector<Variant>& variants);
 
 Json ToJson(const Variant& v, const Variant& golden, bool recommended);
