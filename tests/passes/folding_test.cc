@@ -154,8 +154,8 @@ TEST(MergeDuplicates, TwinsThatAreBothOutputsShareTheirReaders) {
   EXPECT_EQ(g.FindValue("d")->producer()->op(), "Split");
 }
 
-/// Two equal results, one declared as what the reader of the other contradicts: whatever x is, a run
-/// ends so, too.
+/// Two equal results, one declared as what the reader of the other contradicts: whatever x is, a
+/// run ends so, too.
 TEST(MergeDuplicates, DeclarationsOfEqualResultsThatContradictAreRefused) {
   Graph g = Parsed(R"(graph g(x: f32[*]) -> (a: f32[1,2], y: f32[4]) {
     a = Relu(x)  b = Relu(x)  y = Neg(b) })");
