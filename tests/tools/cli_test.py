@@ -50,6 +50,12 @@ class Cli(CliTestCase):
         # Nothing is quantized: what integer kernels miss is no news.
         self.assertFalse([r for k in report["kernels"] for r in k["refusals"] if "int8:" in r])
 
+    def test_work_with_an_open_batch_is_counted_without_verifying(self):
+        said = self.expect(0, "infer-opt", "fuse", DEMO / "digits.onnx", "-o", self.dir / "f.onnx", "--no-verify").stdout
+        before, after = map(float, re.search(r"MFLOP ([\d.]+) -> ([\d.]+)", said).groups())
+        self.assertGreater(before, 0)
+        self.assertGreater(after, 0)
+
     def test_inspect_counts_bodies_and_only_what_is_known(self):
         weights = tensor("w", [64, 64], bytes(4 * 64 * 64))
         branch = lambda op, *inputs: graph([node(op, inputs, ["r"])], [], [value_info("r", ["b", 64])])
