@@ -12,21 +12,35 @@ class CommonSubexpressions : public Pass {
   std::string name() const override { return "merge-duplicates"; }
 
   Result<bool> Run(Graph& g, PassContext&) override {
-    int64_t merged = 0;
-    bool refined = false;
-    INFER_TRY(ForEachGraph(g, [&](Graph& graph, int) -> Status {
-      merged += MergeConstants(graph);
-      INFER_ASSIGN(const int64_t n, MergeNodes(graph, refined));
-      merged += n;
-      return {};
-    }));
-    // A type that the file declares for one of two equal results holds for both. Where readers of
-    // the other one contradict it, one of the declarations is wrong.
-    if (refined) INFER_TRY(RefineTypes(g).In("two results of equal nodes"));
-    return merged > 0;
+    Merging now{.types = Types::kEqual};
+    INFER_TRY(Merge(g, now));
+    // Of two equal results the file may declare one only; that says the same of the other. Where
+    // what reads the other contradicts it, a declaration is wrong, and both stay.
+    if (now.passed_over > 0) {
+      Graph trial = g.Clone();
+      Merging then{.types = Types::kAtLeast};
+      INFER_TRY(Merge(trial, then));
+      if (RefineTypes(trial).ok()) INFER_TRY(Merge(g, now = {Types::kAtLeast, now.merged, 0}));
+    }
+    return now.merged > 0;
   }
 
  private:
+  /// Types that readers may get in place of theirs.
+  enum class Types : uint8_t { kEqual, kAtLeast };
+  struct Merging {
+    Types types = Types::kEqual;
+    int64_t merged = 0;
+    int64_t passed_over = 0;  ///< equal nodes of which the first one's types say more
+  };
+
+  static Status Merge(Graph& g, Merging& m) {
+    return ForEachGraph(g, [&](Graph& graph, int) -> Status {
+      m.merged += MergeConstants(graph);
+      return MergeNodes(graph, m);
+    });
+  }
+
   /// One constant per content. To a reader the graph is the same, so it does not count as a change;
   /// what the sweep finds does.
   static int MergeConstants(Graph& g) {
@@ -67,10 +81,14 @@ class CommonSubexpressions : public Pass {
     return Operands(a) == Operands(b) && a.attrs() == b.attrs();
   }
 
-  /// `refined` becomes true where readers get a value whose type says more.
-  static Result<int64_t> MergeNodes(Graph& g, bool& refined) {
+  static bool SaysNoMore(const Node& a, const Node& b) {
+    for (size_t i = 0; i < a.outputs().size(); ++i)
+      if (a.output(i) && !b.output(i)->type().Refines(a.output(i)->type())) return false;
+    return true;
+  }
+
+  static Status MergeNodes(Graph& g, Merging& m) {
     GraphEditor e(g);
-    int64_t merged = 0;
     std::unordered_map<uint64_t, std::vector<Node*>> seen;
     for (auto it = g.nodes().begin(); it != g.nodes().end();) {
       Node* n = (it++)->get();
@@ -82,6 +100,10 @@ class CommonSubexpressions : public Pass {
         same_hash.push_back(n);
         continue;
       }
+      if (m.types == Types::kEqual && !SaysNoMore(**twin, *n)) {
+        ++m.passed_over;
+        continue;
+      }
       std::vector<std::string> names = (*twin)->fused_from();
       for (const std::string& name : n->fused_from())
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -91,7 +113,6 @@ class CommonSubexpressions : public Pass {
         Value *from = n->output(i), *to = (*twin)->output(i);
         if (!from) continue;
         moved = moved || !from->uses().empty();
-        refined = refined || !from->type().Refines(to->type());
         if (!from->is_output() || !to->is_output()) {
           INFER_TRY(e.ReplaceAllUses(from, to));
           continue;
@@ -101,9 +122,9 @@ class CommonSubexpressions : public Pass {
         for (const Use& use : uses) e.SetOperand(*use.user, use.operand, to);
       }
       if (!stays) e.Erase(*n);
-      merged += !stays || moved;
+      m.merged += !stays || moved;
     }
-    return merged;
+    return {};
   }
 };
 
