@@ -12,17 +12,17 @@ class CommonSubexpressions : public Pass {
   std::string name() const override { return "merge-duplicates"; }
 
   Result<bool> Run(Graph& g, PassContext&) override {
-    Merging now{.types = Types::kEqual};
-    INFER_TRY(Merge(g, now));
+    Merging equal{.types = Types::kEqual};
+    INFER_TRY(Merge(g, equal));
+    if (equal.passed_over == 0) return equal.merged > 0;
     // Of two equal results the file may declare one only; that says the same of the other. Where
     // what reads the other contradicts it, a declaration is wrong, and both stay.
-    if (now.passed_over > 0) {
-      Graph trial = g.Clone();
-      Merging then{.types = Types::kAtLeast};
-      INFER_TRY(Merge(trial, then));
-      if (RefineTypes(trial).ok()) INFER_TRY(Merge(g, now = {Types::kAtLeast, now.merged, 0}));
-    }
-    return now.merged > 0;
+    Graph trial = g.Clone();
+    Merging tried{.types = Types::kAtLeast};
+    INFER_TRY(Merge(trial, tried));
+    Merging rest{.types = Types::kAtLeast};
+    if (RefineTypes(trial).ok()) INFER_TRY(Merge(g, rest));
+    return equal.merged + rest.merged > 0;
   }
 
  private:
