@@ -4,6 +4,7 @@
 /// by a fixed seed, in [0, 1).
 /// integer_tensors --cut MODEL...: what steps in f32 round to integers are inputs of their own, so
 /// that integer kernels read the same numbers whatever the f32 layers before them make of theirs.
+#include <algorithm>
 #include <iostream>
 
 #include "lib/ir/editor.h"
@@ -40,16 +41,35 @@ void PrintTensor(const std::string& name, const Tensor& t) {
   std::cout << "\n";
 }
 
-/// Replaces integers that no integer kernel makes by inputs.
+bool IsDequantized(const Value* v) {
+  return v->is_constant() || (v->producer() && v->producer()->Is("DequantizeLinear"));
+}
+
+/// Whether `quantized` is made of integers without a sum: Q(DQ) or Q(Concat(DQ, DQ)), which copy or
+/// rescale codes.
+bool IsMadeOfIntegers(const Value& quantized) {
+  const Node* const quantize = quantized.producer();
+  if (!quantize || !quantize->Is("QuantizeLinear")) return false;
+  const Value* const rounded = quantize->input(0);
+  if (IsDequantized(rounded)) return true;
+  const Node* const made_by = rounded->producer();
+  return made_by && made_by->Is("Concat") && std::ranges::all_of(made_by->inputs(), IsDequantized);
+}
+
+/// Replaces integers that are rounded from f32 by inputs. What integer kernels make stays: it is an
+/// output from here on, so that a layer whose only reader was in front of a cut is still computed.
 void Cut(Graph& g, const Program& program) {
   GraphEditor editor(g);
   for (const StepInfo& step : program.steps()) {
-    if (step.precision != "f32") continue;
     for (const std::string& name : step.outputs) {
       Value* v = g.FindValue(name);
       if (!v || !v->type().is_tensor() || v->is_output() || !v->producer() ||
           (v->dtype() != DType::kU8 && v->dtype() != DType::kI8))
         continue;
+      if (step.precision != "f32" || IsMadeOfIntegers(*v)) {
+        editor.MarkOutput(v);
+        continue;
+      }
       Value* const input = editor.AddInput(name + " cut", v->type());
       const std::vector<Use> uses = v->uses();
       for (const Use& use : uses) editor.SetOperand(*use.user, use.operand, input);
