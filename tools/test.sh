@@ -19,7 +19,7 @@ tools/ci/affected.py build/release || echo "affected: not known; tests run in th
 [ $# -gt 0 ] || set -- -LE nightly
 log=build/release/ctest.log
 status=0
-ctest --test-dir build/release "$@" -j "$(($(nproc) + 1))" --output-on-failure | tee "$log" || status=$?
+ctest --test-dir build/release "$@" -j "$(($(nproc) + 2))" --output-on-failure | tee "$log" || status=$?
 # Skips within GoogleTest programs, which ctest counts as passed; then ctest's summary once more, as the last word.
 tools/ci/times.py --skipped build/release
 sed -n '/tests passed, .* tests failed/,$p' "$log"

@@ -9,4 +9,4 @@ cmake --build --preset fuzz -j "$(nproc)" --target quick_tests | tail -1
 # (SANITIZED_WITHOUT in tests/), as a variable it makes a few tests do less, and allows programs to be slow.
 export OMP_WAIT_POLICY=passive INFER_SANITIZED=1
 # Of a test that passes, nothing; of one that fails, all that it printed.
-ctest --test-dir build/fuzz -L 'quick|sanitized' -j "$(($(nproc) + 1))" --output-on-failure | grep --line-buffered -v -E '^ +Start +[0-9]+: | Passed +[0-9.]+ sec$'
+ctest --test-dir build/fuzz -L 'quick|sanitized' -j "$(($(nproc) + 2))" --output-on-failure | grep --line-buffered -v -E '^ +Start +[0-9]+: | Passed +[0-9.]+ sec$'

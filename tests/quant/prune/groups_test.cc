@@ -210,9 +210,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Removal, ZeroUnitsCanGo) {
   RemovalCounts counts;
-  for (uint64_t seed = 1; seed <= 400 && !testing::Test::HasFailure(); ++seed)
+  const uint64_t seeds = std::getenv("INFER_SANITIZED") ? 150 : 400;
+  for (uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed)
     CheckRandomRemoval(seed, counts);
-  EXPECT_GT(counts.narrowed, 300);
+  EXPECT_GT(counts.narrowed, static_cast<int64_t>(seeds) * 3 / 4);
   for (const auto& [kind, n] : counts.kinds) EXPECT_GT(counts.narrowed_kinds[kind], 0) << kind;
   for (const auto& [reason, n] : counts.reasons) RecordProperty("refused", Cat(reason, ": ", n));
 }
