@@ -465,6 +465,18 @@ class Cli(CliTestCase):
         table.write_text(json.dumps(ours))
         given = self.report(0, *quantize, "--no-verify", "--target", "ort", "--cost-table", table)
         self.assertEqual(ours, given["recipe"]["cost_table"])
+        # A table by which codes cost fifty times as much: `fast` takes them all the same, and says so.
+        dear = {name: {unit: us * (50 if name.endswith("int8") or name.endswith("quantize") else 1) for unit, us in price.items()}
+                for name, price in ort["prices"].items()}
+        table.write_text(json.dumps({**ort, "prices": dear}))
+        slow = self.dir / "slow.json"
+        done = self.expect(0, *quantize, "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--target", "ort",
+                           "--cost-table", table, "--recipe", "fast", "--json", slow)
+        worth = json.loads(slow.read_text())["worth"]
+        self.assertGreater(worth["told"], 1.02)
+        self.assertEqual([True, False, "fused-fp32"], [worth[k] for k in ["slower", "larger", "recommended"]])
+        self.assertRegex(done.stderr, r"the result is slower than the fused FP32 model \([0-9.]+ of the time")
+        self.assertIn(f"recommended is the fused FP32 file, infer-opt fuse {self.small()} -o FILE", done.stderr)
         del ort["prices"]["quantize"]
         table.write_text(json.dumps(ort))
         done = self.expect(3, *quantize, "--no-verify", "--cost-table", table)
