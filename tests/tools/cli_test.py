@@ -1047,6 +1047,19 @@ class Cli(CliTestCase):
         for kernel in self.report(0, "infer-opt", "inspect", path, "--kernels")["kernels"]:
             self.assertIsNone(kernel["cost"])
 
+    def test_costs_that_fuse_tells_without_checking(self):
+        """No extents are looked for then; the costs are those of one sample all the same."""
+        path = self.dir / "open.onnx"
+        path.write_bytes(model([node("MatMul", ["x", "w"], ["p"]), node("Relu", ["p"], ["y"])],
+                               [value_info("x", ["batch", 1024])], [value_info("y", ["batch", 1024])],
+                               [tensor("w", [1024, 1024], bytes(1024 * 1024 * 4))]))
+        args = ["infer-opt", "fuse", path, "-o", self.dir / "fused.onnx", "--no-verify"]
+        self.assertRegex(self.expect(0, *args).stdout, r"MFLOP 2\.10 -> 2\.10,")
+        report = self.report(0, *args)["optimize"]
+        for side in ["before", "after"]:
+            self.assertGreaterEqual(report[side]["cost"]["flops"], 2 * 1024 * 1024)
+            self.assertGreater(report[side]["cost"]["bytes_read"], 1024 * 1024 * 4)
+
     def test_lenient(self):
         path = self.dir / "misspelt.onnx"
         path.write_bytes(model([node("Softmax", ["x"], ["y"], [int_attribute("axsi", 1)])],
