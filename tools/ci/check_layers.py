@@ -61,6 +61,13 @@ BEHIND = {  # a header that one door hides -> how the files that may include it 
     r'"runtime/cpu/onednn/onednn_': "runtime/cpu/onednn",
 }
 NO_THROW = "its form with a std::error_code does not throw"
+NARROWED = {  # a file -> how many casts of it are known to be bounded, and by what
+    "lib/ops/declared_rank.h": (1, "compared with kRankLimit"),
+    "lib/ops/move/reshape.cc": (1, "compared with the rank"),
+    "lib/ops/move/scatter.cc": (1, "compared with the rank"),
+    "lib/ops/other/contrib_other.cc": (1, "a seed is of 32 bits"),
+    "passes/rewrite/rule_bends.cc": (1, "constants of a rule's example"),
+}
 NEVER_THROW = ("path", "u8path", "file_type", "perms", "file_status", "copy_options", "file_time_type", "filesystem_error")
 INSTEAD = {  # what nothing but tests may write -> what does it
     r"\bdirectory_(iterator|entry)\b|\brecursive_directory_iterator\b": "EntriesOf (lib/support/folder.h) does not throw",
@@ -111,8 +118,26 @@ def test_throwing_calls():
         assert not list(throwing_calls(code + "f(" + call + "\n);")), call
 
 
+def narrowed(text):
+    """Lines that cast an extent, or an integer attribute, to 32 bits or fewer as it stands."""
+    for match in re.finditer(r"static_cast<(?:unsigned|u?int(?:16|32)_t|int)>\(", text):
+        if re.fullmatch(r"(?:\w+(?:\(\w*\))?(?:\[\w+\])?(?:\.|->))*(?:value|dim|num_elements|NumElements|Int)\([^()]*(?:\([^()]*\))?\)",
+                        arguments(text, match.end())[0]):
+            yield text.count("\n", 0, match.start()) + 1
+
+
+def test_narrowed():
+    for cast in ("static_cast<int>(s[0].value())", "static_cast<int>(x.dim(-1))", 'static_cast<uint32_t>(run.Int("seed"))',
+                 "static_cast<int32_t>(\n    call.shape(0)[i].value())", "static_cast<int>(NumElements(x.dims()))"):
+        assert list(narrowed("a;\n" + cast)) == [2], cast
+    for cast in ("static_cast<int>(dims.size())", "static_cast<int64_t>(d.value())", "static_cast<int>(i)",
+                 "static_cast<size_t>(x.dim(0))"):
+        assert not list(narrowed(cast)), cast
+
+
 def main():
     test_throwing_calls()
+    test_narrowed()
     root = pathlib.Path(__file__).resolve().parents[2]
     breaches = 0
     for top in ["lib", "datasets", "passes", "runtime", "quant", "tools", "tests"]:
@@ -124,6 +149,10 @@ def main():
             text = f.read_text()
             for n in throwing_calls(text) if top != "tests" else ():
                 print(f"{name}:{n}: {NO_THROW}: {text.splitlines()[n - 1].strip()}")
+                breaches += 1
+            casts = list(narrowed(text)) if top not in ("tests", "tools") else []
+            if len(casts) > NARROWED.get(name, (0, ""))[0]:
+                print(f"{name}:{casts[-1]}: an extent that a model declares may be 2^40: compare it first, and say so in NARROWED")
                 breaches += 1
             for n, line in enumerate(text.splitlines(), 1):
                 for pattern, better in INSTEAD.items():
