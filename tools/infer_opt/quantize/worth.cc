@@ -1,5 +1,6 @@
 #include "tools/infer_opt/quantize/worth.h"
 
+#include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "tools/common/pair_timing.h"
 
