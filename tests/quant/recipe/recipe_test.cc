@@ -151,6 +151,36 @@ TEST(KeepFloat, NeverAll) {
   EXPECT_GT(found->error.worst, 0);
 }
 
+/// `best` goes by decibels, but layers stay integer where the task has next to nothing to gain.
+TEST(RecipeTarget, NothingToGainInTheTask) {
+  RecipeTarget target;
+  target.by_task = false;
+  target.db = 30;
+  target.enough_drop = 0.0025;
+  HeldOutError e;
+  e.sure_worst = 1e-2;  // 20 dB
+  e.flips = 0.02;
+  e.drop = 0.001;
+  EXPECT_FALSE(target.Holds(e)) << "no labels";
+  e.labelled = 60;
+  EXPECT_TRUE(target.Holds(e));
+  EXPECT_EQ(target.Basis(e), "top-1 drop");
+  e.drop = 0.003;
+  e.drop_error = 0.01;  // no excuse here
+  EXPECT_FALSE(target.Holds(e));
+  EXPECT_EQ(target.Basis(e), "SQNR");
+  e.drop = 0.001;
+  e.lost = 9;  // counted: significantly more
+  EXPECT_FALSE(target.Holds(e));
+  e.lost = 1;
+  e.others_sure_worst = 1e-2;  // another output is not of the task
+  EXPECT_FALSE(target.Holds(e));
+  e.others_sure_worst = 1e-4;
+  EXPECT_TRUE(target.Holds(e));
+  target.enough_drop.reset();
+  EXPECT_FALSE(target.Holds(e));
+}
+
 TEST(RecipeTarget, ClassesOrDecibels) {
   const RecipeTarget target;
   HeldOutError e;
