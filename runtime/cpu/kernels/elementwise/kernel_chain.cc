@@ -6,9 +6,9 @@
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
 #include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/rms_row.h"
 #include "runtime/cpu/kernels/common/unary_function.h"
 #include "runtime/cpu/kernels/elementwise/chain.h"
-#include "runtime/cpu/kernels/common/rms_row.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
 
