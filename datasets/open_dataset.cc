@@ -6,6 +6,7 @@
 #include "datasets/readers/labels.h"
 #include "datasets/readers/npz.h"
 #include "datasets/readers/records.h"
+#include "lib/support/folder.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -107,11 +108,9 @@ Result<Opened> OpenFolder(const DataOptions& o) {
     paths.push_back(path.string());
   }
   if (paths.empty()) {
-    fs::directory_iterator it(o.data, ec), end;
-    for (; !ec && it != end; it.increment(ec))
-      if (IsImagePath(it->path().string())) paths.push_back(it->path().string());
-    if (ec) return IoError(Cat(o.data, ": ", ec.message()));
-    std::sort(paths.begin(), paths.end());
+    INFER_ASSIGN(const auto names, EntriesOf(o.data));
+    for (const std::string& name : names)
+      if (IsImagePath(name)) paths.push_back((fs::path(o.data) / name).string());
   }
   if (paths.empty())
     return InvalidModel(Cat(o.data,

@@ -9,6 +9,7 @@
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/declared_types.h"
 #include "lib/onnx/kept_fields.h"
+#include "lib/onnx/left_out.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/scan8.h"
 #include "lib/onnx/type_proto.h"
@@ -25,7 +26,8 @@ class Builder : public LiftContext {
         where_(std::move(where)),
         graph_(std::make_unique<Graph>(ctx.ops, source.proto->name())),
         editor_(*graph_),
-        declared_types_(ctx.ops) {}
+        declared_types_(ctx.ops),
+        left_out_(ctx, where_) {}
 
   /// `captures`: outer values by name: constants become constants inside too (they share the
   /// buffer), the others inputs, in this order.
@@ -191,7 +193,7 @@ class Builder : public LiftContext {
         return InvalidModel(Cat("attribute '", a.name(), "' stands twice"));
     }
     INFER_TRY(CheckOperands(spec, def, opset));
-    INFER_TRY(CheckGraphs(item, def));
+    INFER_TRY(left_out_.CheckGraphs(item, def));
     spec.attrs = AttrsAt(def, spec.attrs, opset);  // as export would write them
     for (const auto& [attr, sub] : item.subgraphs)
       if (TakesGraph(def, attr)) return AddControlFlow(item, def, std::move(spec), opset);
@@ -214,43 +216,6 @@ class Builder : public LiftContext {
     editor_.SetType(v, TensorType{v->dtype(), FillUnknown(v->shape(), t.tensor().shape)});
   }
 
-  void TellLeftOut(const OpDef& def, const std::string& attr) {
-    ctx_.warnings.push_back(Cat(where_, onnx_io::Describe(*node_), ": ", def.name,
-                                " has no attribute '", attr, "'; it is left out"));
-  }
-
-  static bool TakesGraph(const OpDef& def, const std::string& attr) {
-    const AttrDef* a = def.FindAttr(attr);
-    return a && a->kind == AttrKind::kGraph;
-  }
-
-  /// Graphs as attributes that the operator does not take. One that has an attribute of this name
-  /// takes something else there.
-  Status CheckGraphs(const SourceGraph::Item& item, const OpDef& def) {
-    for (const auto& [attr, sub] : item.subgraphs) {
-      if (TakesGraph(def, attr)) continue;
-      if (!ctx_.options.lenient || def.FindAttr(attr))
-        return InvalidModel(IsControlFlow(def)
-                                ? Cat("a graph as attribute '", attr, "'")
-                                : "a graph attribute that the operator does not take");
-      TellLeftOut(def, attr);
-    }
-    return {};
-  }
-
-  /// Attributes that no form of the operator has; what older forms had, lifting took.
-  void DropUnknown(const OpDef& def, AttrMap& attrs) {
-    if (!ctx_.options.lenient) return;
-    for (auto it = attrs.begin(); it != attrs.end();) {
-      if (def.FindAttr(it->first)) {
-        ++it;
-        continue;
-      }
-      TellLeftOut(def, it->first);
-      it = attrs.erase(it);
-    }
-  }
-
   /// Node::fused_from: the node's name, or where it has none that of its first result.
   static std::vector<std::string> KnownAs(const NodeOptions& options) {
     if (!options.name.empty()) return {options.name};
@@ -263,7 +228,7 @@ class Builder : public LiftContext {
     const OpDef* def = ctx_.ops.Find(spec.domain, spec.op);
     if (!def || def->retired())
       return Internal(Cat("a lifted form uses operator '", spec.op, "', which does not exist"));
-    DropUnknown(*def, spec.attrs);
+    left_out_.DropUnknown(*node_, *def, spec.attrs);
     std::vector<Value*> inputs;
     INFER_TRY(Operands(spec.inputs, inputs));
     NodeOptions options;
@@ -345,7 +310,7 @@ class Builder : public LiftContext {
       if (!spec.inputs[0].empty()) spec.inputs.push_back(spec.inputs[0]);
       spec.inputs.erase(spec.inputs.begin());
     }
-    DropUnknown(def, spec.attrs);
+    left_out_.DropUnknown(*node_, def, spec.attrs);
     std::vector<Value*> inputs;
     INFER_TRY(Operands(spec.inputs, inputs));
     std::vector<Value*> captured;
@@ -428,6 +393,7 @@ class Builder : public LiftContext {
   std::unique_ptr<Graph> graph_;
   GraphEditor editor_;
   DeclaredTypes declared_types_;
+  LeftOut left_out_;
   size_t own_inputs_ = 0;
   std::unordered_map<std::string, Value*> values_;
   std::unordered_map<const Value*, size_t> position_;

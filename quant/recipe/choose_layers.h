@@ -46,9 +46,14 @@ struct LayerChoice {
   bool pays = true;      ///< by the table no slower than the fused FP32 model
 };
 
+/// Whether a candidate of `time` (below 1) and `bytes` of another's is worth what it is larger: its
+/// weights lie in f32.
+bool EarnsItsBytes(double time, double bytes);
+
 /// Every layer in INT8, where that keeps the target and is no slower than FP32. Else the fastest
-/// candidate that keeps it, of which "weights" is one that is as fast as FP32. Where nothing keeps
-/// it, what errs least. `before`: of the model as it came, on all held-out samples.
+/// candidate that keeps it and earns its bytes, of which "weights" is one that is as fast as FP32.
+/// Where nothing keeps it, what errs least. `before`: of the model as it came, on all held-out
+/// samples.
 Result<LayerChoice> ChooseLayers(const StaticModel& model, const Graph& original,
                                  const HeldOut& held, const HeldOutError& before,
                                  const ChooseOptions& options);

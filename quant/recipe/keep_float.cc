@@ -44,22 +44,37 @@ double WorkOf(const Node& n) {
 
 }  // namespace
 
+namespace {
+
+/// One-sided 95 % of what was counted, given how many rows changed: not significantly more than
+/// `share` of the rows.
+bool CountsAtMost(double share, const HeldOutError& e) {
+  constexpr double kNormal95 = 1.645;
+  const double counted = static_cast<double>(e.lost - e.gained);
+  const double spread = kNormal95 * std::sqrt(static_cast<double>(e.lost + e.gained));
+  return counted - spread <= share * static_cast<double>(e.labelled);
+}
+
+}  // namespace
+
+bool RecipeTarget::HasNothingToGain(const HeldOutError& e) const {
+  return enough_drop && e.labelled >= kEnoughRows && e.drop <= *enough_drop &&
+         CountsAtMost(*enough_drop, e) && Decibels(e.others_sure_worst) >= db;
+}
+
 bool RecipeTarget::Holds(const HeldOutError& e) const {
+  if (HasNothingToGain(e)) return true;
   if (IsByNoise(e)) {
     const double found = Decibels(e.sure_worst);
     return found >= db && (e.flips <= flips || found >= calm_db);
   }
   if (Decibels(e.others_sure_worst) < db) return false;
   if (e.labelled < kEnoughRows) return e.flips <= task_flips;
-  // One-sided 95 % of what was counted, given how many rows changed.
-  constexpr double kNormal95 = 1.645;
-  const double rows = static_cast<double>(e.labelled);
-  const double counted = static_cast<double>(e.lost - e.gained);
-  const double spread = kNormal95 * std::sqrt(static_cast<double>(e.lost + e.gained));
-  return e.drop <= std::max(max_drop, e.drop_error) && counted - spread <= max_drop * rows;
+  return e.drop <= std::max(max_drop, e.drop_error) && CountsAtMost(max_drop, e);
 }
 
 std::string_view RecipeTarget::Basis(const HeldOutError& e) const {
+  if (HasNothingToGain(e)) return "top-1 drop";
   if (IsByNoise(e)) return "SQNR";
   return e.labelled < kEnoughRows ? "same classes" : "top-1 drop";
 }

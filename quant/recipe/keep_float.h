@@ -19,12 +19,18 @@ struct RecipeTarget {
   double calm_db = 30;      ///< this SQNR: rows whose best two are level may flip whatever is done
   bool by_task = true;      ///< false: SQNR and flips alone
   double max_drop = 0.005;  ///< of top-1, as a fraction
-  double task_flips = 0.02;  ///< of probabilities
+  /// Where the task is not what decides (`by_task` false) and no more than this of top-1 is
+  /// expected to be lost: it holds, as layers in f32 have next to nothing to gain.
+  std::optional<double> enough_drop = {};
+  double task_flips = 0.02;   ///< of probabilities
+  bool asks_classes = false;  ///< somebody asks for `task_flips`: the task is not top-1 alone
   static constexpr int64_t kEnoughRows = 50;
   /// Whether SQNR is what decides on output 0.
   bool IsByNoise(const HeldOutError& e) const {
     return !by_task || (e.labelled < kEnoughRows && (e.rows < kEnoughRows || !e.probabilities));
   }
+  /// Whether `enough_drop` is kept, by what is expected and by what was counted.
+  bool HasNothingToGain(const HeldOutError& e) const;
   bool Holds(const HeldOutError& e) const;
   /// "top-1 drop", "same classes" or "SQNR": what Holds goes by.
   std::string_view Basis(const HeldOutError& e) const;

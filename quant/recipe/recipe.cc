@@ -14,8 +14,9 @@ namespace {
 
 constexpr int64_t kLeastSplit = 3;  // samples; of fewer all fit and judge
 constexpr int64_t kTrialSamples = 200;
-constexpr double kBestCalmDb = 4;   // of RecipeTarget::calm_db, for `best`
-constexpr double kBesideRun = 1.5;  // observing and summing, beside a run that is observed
+constexpr double kBestCalmDb = 4;        // of RecipeTarget::calm_db, for `best`
+constexpr double kNothingToGain = 0.25;  // of RecipeTarget::max_drop
+constexpr double kBesideRun = 1.5;       // observing and summing, beside a run that is observed
 
 struct RecipeSplit {
   std::vector<int64_t> fit, held;
@@ -67,7 +68,10 @@ Result<RecipeReport> QuantizePruned(Graph& g, const Samples& samples, const Back
 RecipeTarget TargetOf(const RecipeOptions& options) {
   RecipeTarget target = options.target;
   if (options.recipe == Recipe::kBest) {
-    target.by_task = false;  // as near to FP32 as it gets, whatever the task bears
+    // As near to FP32 as it gets, while the task has anything to gain by that.
+    if (target.by_task && !target.asks_classes)
+      target.enough_drop = target.max_drop * kNothingToGain;
+    target.by_task = false;
     target.flips /= 2;
     target.calm_db += kBestCalmDb;
   }

@@ -74,9 +74,10 @@ struct RecipeOptions {
   FileReader reader = {};  ///< where `costs` are those of ONNX Runtime
   bool always_weigh =
       false;  ///< time is a reason on every backend, not only where `costs` is of it
-  /// Layers return to f32 until this holds; `best` asks for half of the flips,
-  /// and 4 dB more where they are not counted. The upper end of the
-  /// interval of the noise must keep it, so that few or uneven held-out samples ask for more.
+  /// Layers return to f32 until this holds; `best` asks for half of the flips, and 4 dB more where
+  /// they are not counted, unless labels tell that no more than a quarter of `max_drop` is lost.
+  /// The upper end of the interval of the noise must keep it, so that few or uneven held-out
+  /// samples ask for more.
   RecipeTarget target;
   /// Values that products read are split in so many groups of columns with a scale each where that
   /// errs less (ColumnGroupOptions::groups); 1: one scale per value.

@@ -3,11 +3,14 @@
 the files, and how far the distribution of the next token moves (KL divergence, ONNX Runtime runs all
 files) on texts that no quantizer saw.
 
-usage: decoder_int4.py INFER_OPT --nncf PYTHON
+usage: decoder_int4.py INFER_OPT [--nncf PYTHON]
 
-PYTHON is an interpreter that has nncf and onnx. NNCF keeps embeddings and the head in 8 bits. Exits 1
-when a file of NNCF's has a smaller divergence than each of ours of at most its bytes, 77 without data."""
+PYTHON is an interpreter that has nncf and onnx (else: this one, where it has). NNCF keeps embeddings and the
+head in 8 bits. Without it its figures are those of docs/measurements/quantization.md. Exits 1 when a file of
+NNCF's has a smaller divergence than each of ours of at most its bytes, or when ours lie above the figures of
+that document; 77 without data."""
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
@@ -19,6 +22,11 @@ from judging import np
 
 MODEL = "stories260k_a"
 OURS = [(block, form) for block in (16, 32, 64) for form in ("", "--asymmetric")]
+# docs/measurements/quantization.md, "Beside NNCF on a decoder": bytes and KL.
+DOCUMENTED = {(16, "--asymmetric"): (257_864, 0.0385), (16, ""): (247_303, 0.0431), (32, "--asymmetric"): (224_316, 0.0523),
+              (32, ""): (217_927, 0.0614), (64, ""): (201_319, 0.0725)}
+DOCUMENTED_NNCF = [(306_653, 0.0582), (300_383, 0.0598), (295_933, 0.0625)]
+BEYOND = 1.02  # other processors: ONNX Runtime's kernels sum in another order
 NNCF = """
 import sys, numpy as np, onnx, nncf
 source, calib, out, mode, group = sys.argv[1:]
@@ -48,10 +56,16 @@ def make(command):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("infer_opt")
-    parser.add_argument("--nncf", required=True)
+    parser.add_argument("--nncf")
     args = parser.parse_args()
     source = os.path.join(judging.data_folder(), "models", MODEL, "model.onnx")
-    found = {"ours": [], "nncf": []}
+    if not os.path.exists(source):
+        judging.skip(f"no {source}")
+    nncf = args.nncf or (sys.executable if importlib.util.find_spec("nncf") else None)
+    if not nncf:
+        print("skipped: NNCF is not installed; ours beside its documented figures", flush=True)
+    found = {"ours": [], "nncf": [] if nncf else DOCUMENTED_NNCF}
+    above = 0
     with tempfile.TemporaryDirectory() as folder:
         calib = os.path.join(folder, "calib.npz")
         np.savez(calib, **model_data.samples(MODEL, source, 128, 11))
@@ -62,12 +76,12 @@ def main():
             path = os.path.join(folder, f"ours_{block}{form}.onnx")
             if make([args.infer_opt, "quantize", source, "-o", path, "--mode", "weight-only", "--bits", 4, "--block", block,
                      "--method", "auto", *([form] if form else []), "--calib", calib, "--no-verify", "-q"]):
-                files.append(("ours", f"auto, block {block} {form[2:]}", path))
-        for mode, group in (("INT4_SYM", 32), ("INT4_ASYM", 32), ("INT4_SYM", 64), ("INT4_ASYM", 64)):
+                files.append(("ours", f"auto, block {block} {form[2:]}", path, DOCUMENTED.get((block, form))))
+        for mode, group in (("INT4_SYM", 32), ("INT4_ASYM", 32), ("INT4_SYM", 64), ("INT4_ASYM", 64)) if nncf else ():
             path = os.path.join(folder, f"nncf_{mode}_{group}.onnx")
-            if make([args.nncf, "-c", NNCF, source, calib, path, mode, group]):
-                files.append(("nncf", f"{mode}, group {group}, scale estimation", path))
-        for whose, name, path in files:
+            if make([nncf, "-c", NNCF, source, calib, path, mode, group]):
+                files.append(("nncf", f"{mode}, group {group}, scale estimation", path, None))
+        for whose, name, path, told in files:
             try:
                 quantized = log_probabilities(path, unseen)
             except Exception as e:  # ONNX Runtime refuses the file
@@ -79,10 +93,19 @@ def main():
             found[whose].append((os.path.getsize(path), kl.mean()))
             print(f"{whose}: {name}: {os.path.getsize(path):,} bytes, KL {kl.mean():.4f} +- {error:.4f}, "
                   f"same token {same:.1f} %", flush=True)
+            if told and (os.path.getsize(path) > BEYOND * told[0] or kl.mean() > BEYOND * told[1]):
+                print(f"FAIL: {name}: documented are {told[0]:,} bytes, KL {told[1]}", flush=True)
+                above += 1
     if not found["nncf"]:
         judging.skip("NNCF wrote no file that runs")
+    made = {name for whose, name, path, told in files if whose == "ours"}
+    if len(made) < len(OURS):
+        print(f"FAIL: {len(OURS) - len(made)} of ours were not made")
+        return 1
     beaten = [n for n in found["nncf"] if all(o[0] > n[0] or o[1] > n[1] for o in found["ours"])]
-    return 1 if beaten else 0
+    for size, kl in beaten:
+        print(f"FAIL: NNCF's file of {size:,} bytes has a KL of {kl:.4f}, and none of ours of at most its bytes less")
+    return 1 if beaten or above else 0
 
 
 if __name__ == "__main__":

@@ -64,6 +64,7 @@ void CheckProduct(const std::string& text, bool stays = false) {
   ASSERT_FALSE(got.outputs.empty()) << text;
   EXPECT_EQ(StepsInBf16(got.steps), stays ? 0 : 1)
       << text << ": " << Join(got.steps[0].refusals, "; ");
+  ExpectFast(got.steps);
   std::vector<Datum> rounded = inputs;
   if (!stays) {
     GraphEditor(*g).SetConstant(g->FindValue("w"), Rounded(*g->FindValue("w")->constant()));
@@ -89,6 +90,7 @@ void CheckNetwork(const std::string& text, int64_t in_bf16) {
     const Bf16Run got = RunBf16(*g, inputs, threads);
     if (got.outputs.empty()) break;
     EXPECT_EQ(StepsInBf16(got.steps), in_bf16) << text;
+    ExpectFast(got.steps);
     ExpectClose(got.outputs[0], (*want)[0], kNetwork, text);
     if (!first) first = got.outputs[0].tensor();
     EXPECT_TRUE(BitEqual(got.outputs[0].tensor(), *first)) << threads << " threads, " << text;
@@ -184,6 +186,7 @@ TEST(Bf16, SmallProductsStay) {
     ExpectClose(got.outputs[0], (*want)[0], 1e-5, text);
     ASSERT_EQ(got.steps.size(), 1u);
     EXPECT_EQ(got.steps[0].precision, "f32");
+    ExpectFast(got.steps);
     EXPECT_THAT(got.steps[0].refusals, ::testing::Contains(::testing::StartsWith("bf16: ")));
   }
 }
@@ -197,6 +200,7 @@ TEST(Bf16, LevelZeroStays) {
   const Bf16Run got = RunBf16(*g, Inputs(*g, 3), 1, 0);
   ASSERT_EQ(got.steps.size(), 1u);
   EXPECT_EQ(got.steps[0].precision, "f32");
+  ExpectFast(got.steps);
 }
 
 /// Values between products lie in bf16: residuals, pools, an activation, a reader in f32 beside.
@@ -240,6 +244,7 @@ TEST(Bf16, ModelsInBf16) {
   const Bf16Run got = RunBf16(*g, inputs);
   ASSERT_TRUE(want.ok() && !got.outputs.empty());
   EXPECT_EQ(StepsInBf16(got.steps), 1);
+  ExpectFast(got.steps);
   ExpectClose(got.outputs[0], (*want)[0], 0x1p-8, "rounded once");
 }
 

@@ -18,8 +18,8 @@ void Check(std::string_view body, std::string_view inputs) {
           out += text[i];
       return out;
     };
-    CheckGraph(Cat("graph g(", typed(inputs), ") -> (y) { ", typed(body), " }"), 1,
-               type == "f16" ? kHalfUnit : kBFloatUnit);
+    ExpectFast(CheckGraph(Cat("graph g(", typed(inputs), ") -> (y) { ", typed(body), " }"), 1,
+                          type == "f16" ? kHalfUnit : kBFloatUnit));
   }
 }
 
@@ -44,8 +44,9 @@ TEST(Halves, ElementsAndRows) {
 /// reference, which rounds every step: half a unit for each of its steps.
 TEST(Halves, Chains) {
   const auto check = [](std::string_view body, int steps) {
-    CheckGraph(Cat("graph g(x: f16[1,16,6,6]) -> (y) { w = const f16[16,16,3,3] ~1 ", body, " }"),
-               3, kHalfUnit / 2 * (steps + 1));
+    ExpectFast(CheckGraph(
+        Cat("graph g(x: f16[1,16,6,6]) -> (y) { w = const f16[16,16,3,3] ~1 ", body, " }"), 3,
+        kHalfUnit / 2 * (steps + 1)));
   };
   check(
       "c = Conv(x, w) {pads=[1,1,1,1]} r = Relu(c) m = MaxPool(r) {kernel_shape=[2,2]} "
@@ -57,10 +58,10 @@ TEST(Halves, Chains) {
 /// Values that are read twice, results of the graph, halves beside floats, and moves between.
 TEST(Halves, Graphs) {
   Check("a = Mul(x, x) t = Transpose(a) s = Transpose(t) b = Add(s, x) y = Tanh(b)", "x: $[4,6]");
-  CheckGraph(
-      "graph g(x: f16[4,6]) -> (a, y) { a = Abs(x) b = Cast(a) {to=1} c = Exp(b) "
-      "y = Cast(c) {to=10} }",
-      1, kHalfUnit);
+  ExpectFast(
+      CheckGraph("graph g(x: f16[4,6]) -> (a, y) { a = Abs(x) b = Cast(a) {to=1} c = Exp(b) "
+                 "y = Cast(c) {to=10} }",
+                 1, kHalfUnit));
 }
 
 }  // namespace

@@ -6,16 +6,16 @@ namespace {
 
 /// `move` makes y of c [2,20,6,9], the result of a convolution of 8 channels.
 void CheckBehindConv(std::string_view move) {
-  CheckGraph(Cat("graph g(x: f32[2,8,6,9]) -> (y) { w = const f32[20,8,1,1] ~1 c = Conv(x, w) ",
-                 move, " }"));
+  ExpectFast(CheckGraph(Cat(
+      "graph g(x: f32[2,8,6,9]) -> (y) { w = const f32[20,8,1,1] ~1 c = Conv(x, w) ", move, " }")));
 }
 
 /// Transposes of more axes than a layout of channels knows, of single elements and of many.
 TEST(Kernels, TransposesOfSixAxes) {
   for (std::string_view dims : {"1,1,1,1,1,1", "2,3,4,5,6,7", "2,16,3,4,5,2"})
     for (std::string_view perm : {"0,1,4,2,5,3", "0,2,3,4,5,1", "5,4,3,2,1,0"})
-      CheckGraph(
-          Cat("graph g(x: f32[", dims, "]) -> (y) { y = Transpose(x) {perm=[", perm, "]} }"));
+      ExpectFast(CheckGraph(
+          Cat("graph g(x: f32[", dims, "]) -> (y) { y = Transpose(x) {perm=[", perm, "]} }")));
 }
 
 TEST(Layouts, Moves) {
@@ -49,23 +49,24 @@ TEST(Layouts, Concat) {
 /// Rows that repeat, columns that repeat or interleave.
 TEST(Layouts, RowsAndColumns) {
   for (std::string_view shape : {"[1,3,9,16]", "[2,4,6,10]"}) {
-    CheckGraph(
+    ExpectFast(CheckGraph(
         Cat("graph g(x: f32", shape,
             ") -> (y) { s = const f32[4] {1,1,2,2} y = "
             "Resize(x, _, s) {mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", "
-            "nearest_mode=\"floor\"} }"));
-    CheckGraph(Cat("graph g(x: f32", shape,
-                   ") -> (y) { s = const f32[4] {1,1,3,1.5} y = "
-                   "Resize(x, _, s) {mode=\"nearest\"} }"));
+            "nearest_mode=\"floor\"} }")));
+    ExpectFast(CheckGraph(Cat("graph g(x: f32", shape,
+                              ") -> (y) { s = const f32[4] {1,1,3,1.5} y = "
+                              "Resize(x, _, s) {mode=\"nearest\"} }")));
   }
   for (std::string_view type : {"f32", "u8", "i64"}) {
-    CheckGraph(
-        Cat("graph g(x: ", type, "[1,16,5,12]) -> (y) { y = DepthToSpace(x) {blocksize=4} }"));
-    CheckGraph(Cat("graph g(x: ", type, "[33,50]) -> (y) { y = Transpose(x) {perm=[1,0]} }"));
-    CheckGraph(
-        Cat("graph g(x: ", type, "[2,19,33,3]) -> (y) { y = Transpose(x) {perm=[0,3,1,2]} }"));
-    CheckGraph(
-        Cat("graph g(x: ", type, "[3,1]) -> (y) { s = const i64[2] {3,40} y = Expand(x, s) }"));
+    ExpectFast(CheckGraph(
+        Cat("graph g(x: ", type, "[1,16,5,12]) -> (y) { y = DepthToSpace(x) {blocksize=4} }")));
+    ExpectFast(
+        CheckGraph(Cat("graph g(x: ", type, "[33,50]) -> (y) { y = Transpose(x) {perm=[1,0]} }")));
+    ExpectFast(CheckGraph(
+        Cat("graph g(x: ", type, "[2,19,33,3]) -> (y) { y = Transpose(x) {perm=[0,3,1,2]} }")));
+    ExpectFast(CheckGraph(
+        Cat("graph g(x: ", type, "[3,1]) -> (y) { s = const i64[2] {3,40} y = Expand(x, s) }")));
   }
 }
 

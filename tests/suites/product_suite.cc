@@ -12,15 +12,18 @@ TEST(Product, Shapes) {
   for (int64_t rows : {11, 12, 13, 27, 29, 130, 230})
     for (int64_t depth : {1, 5, 16, 100, 800})
       for (int64_t columns : {1, 31, 32, 33, 96})
-        CheckGraph(Cat("graph g(x: f32[", rows, ",", depth, "]) -> (y) { w = const f32[", depth,
-                       ",", columns, "] ~1 y = MatMul(x, w) }"),
-                   static_cast<uint64_t>(rows));
+        ExpectFast(CheckGraph(Cat("graph g(x: f32[", rows, ",", depth, "]) -> (y) { w = const f32[",
+                                  depth, ",", columns, "] ~1 y = MatMul(x, w) }"),
+                              static_cast<uint64_t>(rows)));
 }
 
 TEST(Product, DeepAndInBatches) {
-  CheckGraph("graph g(x: f32[2,9,1700]) -> (y) { w = const f32[1700,40] ~1 y = MatMul(x, w) }");
-  CheckGraph("graph g(x: f32[3,2,7,20]) -> (y) { w = const f32[20,40] ~1 y = MatMul(x, w) }");
-  CheckGraph("graph g(x: f32[500,70]) -> (y) { w = const f32[70,33] ~1 y = MatMul(x, w) }");
+  ExpectFast(CheckGraph(
+      "graph g(x: f32[2,9,1700]) -> (y) { w = const f32[1700,40] ~1 y = MatMul(x, w) }"));
+  ExpectFast(
+      CheckGraph("graph g(x: f32[3,2,7,20]) -> (y) { w = const f32[20,40] ~1 y = MatMul(x, w) }"));
+  ExpectFast(
+      CheckGraph("graph g(x: f32[500,70]) -> (y) { w = const f32[70,33] ~1 y = MatMul(x, w) }"));
 }
 
 TEST(Product, Gemm) {
@@ -34,9 +37,10 @@ TEST(Product, Gemm) {
                                  : c == "s" ? "c = const f32[1] ~2 "
                                  : c == "v" ? Cat("c = const f32[", columns, "] ~2 ")
                                             : Cat("c = const f32[20,", columns, "] ~2 ");
-        CheckGraph(Cat("graph g(x: f32[", ta ? "70,20" : "20,70", "]) -> (y) { w = const f32[",
-                       t ? columns : 70, ",", t ? 70 : columns, "] ~1 ", bias, "p = Gemm(x, w",
-                       c.empty() ? "" : ", c", ")", attributes, " y = Relu(p) }"));
+        ExpectFast(
+            CheckGraph(Cat("graph g(x: f32[", ta ? "70,20" : "20,70", "]) -> (y) { w = const f32[",
+                           t ? columns : 70, ",", t ? 70 : columns, "] ~1 ", bias, "p = Gemm(x, w",
+                           c.empty() ? "" : ", c", ")", attributes, " y = Relu(p) }")));
       }
     }
 }
@@ -71,6 +75,7 @@ TEST(Product, IntegerSumsBeyond32Bits) {
       for (const int level : DifferentLevels()) {
         auto program = BackendUnderTest().Compile(*g, {.level = level});
         ASSERT_TRUE(program.ok()) << program.status().message();
+        if (level > 0) ExpectFast((*program)->steps());  // at 0 each operator stays whole
         const auto got = RunOnce(**program, std::vector<Datum>{x});
         ASSERT_TRUE(got.ok()) << got.status().message();
         // The bound of a sum in f32 of as many terms (Higham, Accuracy and Stability, 4.2); a sum
@@ -100,6 +105,7 @@ TEST(Product, LongSumsOfAQuantizedLstm) {
   for (int level : {0, 1}) {
     const auto program = BackendUnderTest().Compile(*g, {.level = level});
     ASSERT_TRUE(program.ok()) << program.status().message();
+    ExpectFast((*program)->steps());
     const auto got = RunOnce(**program, std::vector<Datum>{x});
     ASSERT_TRUE(got.ok()) << got.status().message();
     ExpectClose((*got)[0], (*want)[0], 1e-3, Cat("level ", level));
@@ -113,11 +119,11 @@ TEST(Product, Epilogues) {
            {"y = Add(p, b)", "a = Add(p, b) y = Gelu(a)", "a = Add(p, b) y = Relu(a)",
             "a = Add(p, b) r = Add(a, z) y = Sigmoid(r)", "r = Add(z, p) y = Identity(r)",
             "r = Relu(p) y = Add(z, r)", "r = Sigmoid(p) y = Add(r, z)", "y = Add(p, p)"})
-        CheckGraph(
+        ExpectFast(CheckGraph(
             Cat("graph g(x: f32[2,15,", depth, "], z: f32[2,15,", columns,
                 "]) -> (y) { k = const f32[] {0.05} t = Mul(x, k) w = const f32[", depth, ",",
                 columns, "] ~1 b = const f32[", columns, "] ~2 p = MatMul(t, w) ", after, " }"),
-            3);
+            3));
 }
 
 /// Strassen's bound against the exact value, relative to the largest.
@@ -128,15 +134,16 @@ constexpr double kStrassen = 2e-5;
 TEST(Product, Quarters) {
   for (int64_t rows : {96, 97, 131, 159, 160, 230, 451})
     for (auto [depth, columns] : {std::array<int64_t, 2>{256, 256}, {257, 321}, {770, 300}})
-      CheckGraph(Cat("graph g(x: f32[", rows, ",", depth, "]) -> (y) { w = const f32[", depth, ",",
-                     columns, "] ~1 y = MatMul(x, w) }"),
-                 static_cast<uint64_t>(rows), kStrassen);
-  CheckGraph("graph g(x: f32[3,40,1601]) -> (y) { w = const f32[1601,260] ~1 y = MatMul(x, w) }", 3,
-             kStrassen);
-  CheckGraph(
+      ExpectFast(CheckGraph(Cat("graph g(x: f32[", rows, ",", depth, "]) -> (y) { w = const f32[",
+                                depth, ",", columns, "] ~1 y = MatMul(x, w) }"),
+                            static_cast<uint64_t>(rows), kStrassen));
+  ExpectFast(CheckGraph(
+      "graph g(x: f32[3,40,1601]) -> (y) { w = const f32[1601,260] ~1 y = MatMul(x, w) }", 3,
+      kStrassen));
+  ExpectFast(CheckGraph(
       "graph g(x: f32[100,300]) -> (y) { w = const f32[600,300] ~1 c = const f32[600] ~2 "
       "y = Gemm(x, w, c) {transB=1, alpha=-2.0, beta=0.25} }",
-      3, kStrassen);
+      3, kStrassen));
 }
 
 TEST(Product, QuartersWithWhatFollows) {
@@ -145,11 +152,11 @@ TEST(Product, QuartersWithWhatFollows) {
          {"y = Add(p, b)", "a = Add(p, b) y = Gelu(a)", "a = Add(p, b) y = Relu(a)",
           "a = Add(p, b) r = Add(a, z) y = Sigmoid(r)", "a = Add(p, z) y = Relu(a)",
           "y = Add(z, p)"})
-      CheckGraph(
+      ExpectFast(CheckGraph(
           Cat("graph g(x: f32[101,1600], z: f32[101,", columns,
               "]) -> (y) { k = const f32[] {0.05} t = Mul(x, k) w = const f32[1600,", columns,
               "] ~1 b = const f32[", columns, "] ~2 p = MatMul(t, w) ", after, " }"),
-          3, kStrassen);
+          3, kStrassen));
 }
 
 TEST(Product, SameBitsForAnyNumberOfThreads) {

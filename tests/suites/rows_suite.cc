@@ -131,5 +131,49 @@ TEST(Kernels, LpNormalization) {
       }
 }
 
+struct ExtremeCase {
+  std::string_view results, nodes;
+};
+constexpr ExtremeCase kExtremeCases[] = {
+    {"y", "y = LayerNormalization(x, s, b)"},
+    {"y", "y = LayerNormalization(x, s)"},
+    {"y", "y = LayerNormalization(x, s, b) {epsilon=0.0}"},
+    {"y, mean", "y, mean = LayerNormalization(x, s, b)"},
+    {"mean, inverse", "_, mean, inverse = LayerNormalization(x, s, b) {epsilon=0.0}"},
+    {"y, mean, inverse", "y, mean, inverse = LayerNormalization(x, s) {epsilon=0.0}"},
+    {"y", "y = RMSNormalization(x, s)"},
+    {"y", "y = RMSNormalization(x, s) {epsilon=0.0}"},
+    {"y", "y = LpNormalization(x) {p=1}"},
+    {"y", "y = LpNormalization(x) {p=2}"},
+    {"y", "y = LpNormalization(x) {p=2, axis=0}"},
+    {"y", "h = Mul(x, half) t = Add(h, h) y = LayerNormalization(t, s, b) {epsilon=0.0}"},
+    {"y", "h = Mul(x, half) t = Add(h, h) y = RMSNormalization(t, s) {epsilon=0.0}"},
+    {"y, t", "h = Mul(x, half) y, t = infer::SkipLayerNormalization(h, h, s, b) {epsilon=0.0}"},
+    {"y, t", "h = Mul(x, half) y, t = infer::SkipRMSNormalization(h, h, s) {epsilon=0.0}"},
+    {"y", "c = Reshape(x, shape) y = InstanceNormalization(c, s2, b2) {epsilon=0.0}"},
+    {"y", "c = Reshape(x, shape) y = GroupNormalization(c, s2, b2) {num_groups=1, epsilon=0.0}"}};
+
+/// Normalizations of what only double holds: squares and differences beyond f32, factors below its
+/// normal numbers, and the other way round. Statistics are results, too.
+TEST(Kernels, NormalizationsOfExtremeNumbers) {
+  if (BackendUnderTest().name() == "vulkan") return;  // f32 throughout
+  for (const ExtremeCase& c : kExtremeCases)
+    for (const int64_t n : {2, 18, 300})
+      for (const double most : {3e38, 1e37, 1e-30, 1e-42}) {
+        const std::string text =
+            Cat("graph g(x: f32[3,", n, "]) -> (", c.results, ") { s = const f32[", n,
+                "] ~1 b = const f32[", n, "] ~2 half = const f32[] {0.5} s2 = const f32[2] ~3 ",
+                "b2 = const f32[2] ~4 shape = const i64[3] {3, 2, ", n / 2, "} ", c.nodes, " }");
+        Random random(8);
+        Tensor x = RandomInput(DType::kF32, {3, n}, random);
+        double top = 0;
+        for (int64_t i = 0; i < 3 * n; ++i) top = std::max(top, std::abs(x.At(i)));
+        for (int64_t i = 0; i < 3 * n; ++i) x.Set(i, x.At(i) / top * most);
+        // A row in which differences overflow.
+        for (int64_t i = 0; i < n; ++i) x.Set(n + i, i % 3 ? most : -most);
+        ExpectFast(CheckGraph(text, std::vector<Datum>{x}, 2e-6));
+      }
+}
+
 }  // namespace
 }  // namespace infer

@@ -465,6 +465,18 @@ class Cli(CliTestCase):
         table.write_text(json.dumps(ours))
         given = self.report(0, *quantize, "--no-verify", "--target", "ort", "--cost-table", table)
         self.assertEqual(ours, given["recipe"]["cost_table"])
+        # A table by which codes cost fifty times as much: `fast` takes them all the same, and says so.
+        dear = {name: {unit: us * (50 if name.endswith("int8") or name.endswith("quantize") else 1) for unit, us in price.items()}
+                for name, price in ort["prices"].items()}
+        table.write_text(json.dumps({**ort, "prices": dear}))
+        slow = self.dir / "slow.json"
+        done = self.expect(0, *quantize, "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--target", "ort",
+                           "--cost-table", table, "--recipe", "fast", "--json", slow)
+        worth = json.loads(slow.read_text())["worth"]
+        self.assertGreater(worth["told"], 1.02)
+        self.assertEqual([True, False, "fused-fp32"], [worth[k] for k in ["slower", "larger", "recommended"]])
+        self.assertRegex(done.stderr, r"the result is slower than the fused FP32 model \([0-9.]+ of the time")
+        self.assertIn(f"recommended is the fused FP32 file, infer-opt fuse {self.small()} -o FILE", done.stderr)
         del ort["prices"]["quantize"]
         table.write_text(json.dumps(ort))
         done = self.expect(3, *quantize, "--no-verify", "--cost-table", table)
@@ -1034,6 +1046,19 @@ class Cli(CliTestCase):
                                [value_info("y", [8633])], [shape]))
         for kernel in self.report(0, "infer-opt", "inspect", path, "--kernels")["kernels"]:
             self.assertIsNone(kernel["cost"])
+
+    def test_costs_that_fuse_tells_without_checking(self):
+        """No extents are looked for then; the costs are those of one sample all the same."""
+        path = self.dir / "open.onnx"
+        path.write_bytes(model([node("MatMul", ["x", "w"], ["p"]), node("Relu", ["p"], ["y"])],
+                               [value_info("x", ["batch", 1024])], [value_info("y", ["batch", 1024])],
+                               [tensor("w", [1024, 1024], bytes(1024 * 1024 * 4))]))
+        args = ["infer-opt", "fuse", path, "-o", self.dir / "fused.onnx", "--no-verify"]
+        self.assertRegex(self.expect(0, *args).stdout, r"MFLOP 2\.10 -> 2\.10,")
+        report = self.report(0, *args)["optimize"]
+        for side in ["before", "after"]:
+            self.assertGreaterEqual(report[side]["cost"]["flops"], 2 * 1024 * 1024)
+            self.assertGreater(report[side]["cost"]["bytes_read"], 1024 * 1024 * 4)
 
     def test_lenient(self):
         path = self.dir / "misspelt.onnx"

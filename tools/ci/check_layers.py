@@ -60,15 +60,22 @@ BEHIND = {  # a header that one door hides -> how the files that may include it 
     r"<(oneapi/)?dnnl": "runtime/cpu/onednn",
     r'"runtime/cpu/onednn/onednn_': "runtime/cpu/onednn",
 }
-FILESYSTEM = ("exists|is_directory|is_regular_file|is_symlink|absolute|canonical|read_symlink|file_size|remove|"
-              "remove_all|rename|copy|copy_file|resize_file|create_directory|create_directories")
+NO_THROW = "its form with a std::error_code does not throw"
+NARROWED = {  # a file -> how many casts of it are known to be bounded, and by what
+    "lib/ops/declared_rank.h": (1, "compared with kRankLimit"),
+    "lib/ops/move/reshape.cc": (1, "compared with the rank"),
+    "lib/ops/move/scatter.cc": (1, "compared with the rank"),
+    "lib/ops/other/contrib_other.cc": (1, "a seed is of 32 bits"),
+    "passes/rewrite/rule_bends.cc": (1, "constants of a rule's example"),
+}
+NEVER_THROW = ("path", "u8path", "file_type", "perms", "file_status", "copy_options", "file_time_type", "filesystem_error")
 INSTEAD = {  # what nothing but tests may write -> what does it
-    rf"(fs|filesystem)::({FILESYSTEM})\((?:[^,()]|\([^()]*\))*\)": "its form with a std::error_code does not throw",
-    r"for \(.*directory_iterator\(": "EntriesOf (lib/support/folder.h) does not throw",
+    r"\bdirectory_(iterator|entry)\b|\brecursive_directory_iterator\b": "EntriesOf (lib/support/folder.h) does not throw",
     r"\.dump\((?!.*error_handler_t)": "CompactJson or JsonText: dump() throws for a name that is no UTF-8",
     r"\bumask\(": "the umask is the process's, not a thread's",
     r"(?<!return )::(open|openat|fsync|fdatasync|rename|renameat|flock|ftruncate)\(": "Retry (lib/support/retry.h): "
     "a signal may interrupt it",
+    r"using (namespace )?std::filesystem\b": "a call of it must be told from our own functions: write std::filesystem:: or fs::",
 }
 
 
@@ -78,7 +85,59 @@ def folder_of(path, table):
     return max(found, key=len) if found else None
 
 
+def arguments(text, begin):
+    """Those of the call whose parenthesis stands before `begin`."""
+    depth, start, found = 1, begin, []
+    for at in range(begin, len(text)):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if depth == 0 or (depth == 1 and text[at] == ","):
+            found.append(text[start:at].strip())
+            start = at + 1
+        if depth == 0:
+            break
+    return found
+
+
+def throwing_calls(text):
+    """Lines of calls of std::filesystem whose last argument is no std::error_code of the file."""
+    text = "\n".join(line.split("//")[0] for line in text.splitlines())
+    codes = set(re.findall(r"error_code&?\s+(\w+)", text))
+    for match in re.finditer(r"\b(?:fs|filesystem)::(\w+)\(", text):
+        if match[1] not in NEVER_THROW and arguments(text, match.end())[-1] not in codes:
+            yield text.count("\n", 0, match.start()) + 1
+
+
+def test_throwing_calls():
+    """The check finds what it looks for, and nothing else."""
+    code = "std::error_code ignored;\n"
+    for call in ("std::filesystem::exists(path)", "fs::rename(from, to)", "fs::file_size(Path(a, b))", "fs::current_path()",
+                 "fs::copy_file(\n    from, to,\n    fs::copy_options::none)", "std::filesystem::remove_all(path, error)"):
+        assert list(throwing_calls(code + "f(" + call + ");")) == [2], call
+    for call in ("std::filesystem::exists(path, ignored)", "fs::rename(from,\n to, ignored)", "fs::path(a) / b",
+                 "// fs::exists(path)", "fs::exists(fs::path(dir) / name, ignored)"):
+        assert not list(throwing_calls(code + "f(" + call + "\n);")), call
+
+
+def narrowed(text):
+    """Lines that cast an extent, or an integer attribute, to 32 bits or fewer as it stands."""
+    for match in re.finditer(r"static_cast<(?:unsigned|u?int(?:16|32)_t|int)>\(", text):
+        if re.fullmatch(r"(?:\w+(?:\(\w*\))?(?:\[\w+\])?(?:\.|->))*(?:value|dim|num_elements|NumElements|Int)\([^()]*(?:\([^()]*\))?\)",
+                        arguments(text, match.end())[0]):
+            yield text.count("\n", 0, match.start()) + 1
+
+
+def test_narrowed():
+    for cast in ("static_cast<int>(s[0].value())", "static_cast<int>(x.dim(-1))", 'static_cast<uint32_t>(run.Int("seed"))',
+                 "static_cast<int32_t>(\n    call.shape(0)[i].value())", "static_cast<int>(NumElements(x.dims()))"):
+        assert list(narrowed("a;\n" + cast)) == [2], cast
+    for cast in ("static_cast<int>(dims.size())", "static_cast<int64_t>(d.value())", "static_cast<int>(i)",
+                 "static_cast<size_t>(x.dim(0))"):
+        assert not list(narrowed(cast)), cast
+
+
 def main():
+    test_throwing_calls()
+    test_narrowed()
     root = pathlib.Path(__file__).resolve().parents[2]
     breaches = 0
     for top in ["lib", "datasets", "passes", "runtime", "quant", "tools", "tests"]:
@@ -87,7 +146,15 @@ def main():
                 continue
             name = f.relative_to(root).as_posix()
             here = folder_of(name, ALLOWED)
-            for n, line in enumerate(f.read_text().splitlines(), 1):
+            text = f.read_text()
+            for n in throwing_calls(text) if top != "tests" else ():
+                print(f"{name}:{n}: {NO_THROW}: {text.splitlines()[n - 1].strip()}")
+                breaches += 1
+            casts = list(narrowed(text)) if top not in ("tests", "tools") else []
+            if len(casts) > NARROWED.get(name, (0, ""))[0]:
+                print(f"{name}:{casts[-1]}: an extent that a model declares may be 2^40: compare it first, and say so in NARROWED")
+                breaches += 1
+            for n, line in enumerate(text.splitlines(), 1):
                 for pattern, better in INSTEAD.items():
                     if top != "tests" and re.search(pattern, line.split("//")[0]):
                         print(f"{name}:{n}: {better}: {line.strip()}")

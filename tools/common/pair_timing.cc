@@ -77,4 +77,14 @@ Result<PairTiming> TimePair(const Program& a, const Program& b, const std::vecto
                     runs[0]->memory(), runs[1]->memory()};
 }
 
+Json ToJson(const PairTiming& t, const char* a, const char* b) {
+  return {{a, infer::ToJson(t.a)}, {b, infer::ToJson(t.b)}, {"ratio", infer::ToJson(t.ratio)}};
+}
+
+Json ToJson(const PairTiming& t) {
+  Json j = ToJson(t, "before_ms", "after_ms");
+  j["memory"] = {{"before", infer::ToJson(t.memory_a)}, {"after", infer::ToJson(t.memory_b)}};
+  return j;
+}
+
 }  // namespace infer

@@ -35,4 +35,9 @@ struct PairTiming {
 Result<PairTiming> TimePair(const Program& a, const Program& b, const std::vector<Datum>& inputs,
                             const std::stop_token& stop);
 
+/// The times by the names `a` and `b`, and their ratio.
+Json ToJson(const PairTiming& t, const char* a, const char* b);
+/// The same as before_ms and after_ms, with the memory of both.
+Json ToJson(const PairTiming& t);
+
 }  // namespace infer

@@ -8,8 +8,9 @@
 namespace infer {
 namespace {
 
+/// Of NaN and of -0 they make what the operators of these names make.
 constexpr ActivationDef kActivations[] = {
-    {"relu", [](double x, double, double) { return x > 0 ? x : 0.0; }, 0, 0, 0},
+    {"relu", [](double x, double, double) { return x < 0 ? 0.0 : x; }, 0, 0, 0},
     {"tanh", [](double x, double, double) { return std::tanh(x); }, 0, 0, 0},
     {"sigmoid", [](double x, double, double) { return 1 / (1 + std::exp(-x)); }, 0, 0, 0},
     {"softsign", [](double x, double, double) { return x / (1 + std::abs(x)); }, 0, 0, 0},
@@ -21,9 +22,8 @@ constexpr ActivationDef kActivations[] = {
     {"elu", [](double x, double a, double) { return x >= 0 ? x : a * std::expm1(x); }, 1, 1, 0},
     {"affine", [](double x, double a, double b) { return a * x + b; }, 2, 1, 0},
     {"scaledtanh", [](double x, double a, double b) { return a * std::tanh(b * x); }, 2, 1, 1},
-    {"hardsigmoid",
-     [](double x, double a, double b) { return std::min(1.0, std::max(0.0, a * x + b)); }, 2, 0.2,
-     0.5},
+    {"hardsigmoid", [](double x, double a, double b) { return std::clamp(a * x + b, 0.0, 1.0); }, 2,
+     0.2, 0.5},
     {"clip", [](double x, double a, double b) { return x < a   ? a
                                                        : x > b ? b
                                                                : x; }, 2,

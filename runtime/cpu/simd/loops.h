@@ -82,6 +82,11 @@ constexpr bool TakesAngles(Unary f) {
   return f == Unary::kSin || f == Unary::kCos || f == Unary::kTan;
 }
 
+/// What f32 bears to normalize a row with: beyond, the differences of up to 2^40 numbers from their
+/// mean may overflow, or the factor times a scale is no normal number. Such rows are computed in
+/// double. The factor, 1 / deviation, is neither negative nor, for numbers, NaN.
+constexpr float kLeastFactor = 1e-32f, kMostFactor = 1e32f;
+
 /// Columns of a panel of a packed matrix.
 constexpr int64_t kPanel = 32;
 
@@ -102,6 +107,9 @@ struct Loops {
   void (*moments)(const float* x, int64_t n, double* mean, double* variance);
   /// y[i] = (x[i] - less) * by + plus; y may be x.
   void (*scaled)(const float* x, float less, float by, float plus, float* y, int64_t n);
+  /// The same in double throughout; `by` and `plus` of each element, nullptr: 1 and 0.
+  void (*scaled_wide)(const float* x, double less, double factor, const float* by,
+                      const float* plus, float* y, int64_t n);
   /// c[r, j] += sum_k a[r, k] b[k, j] for all columns of `panels` panels; b lies as
   /// [panel][k][kPanel]. Every element is summed along k in order, whatever is computed with it.
   void (*multiply_panels)(const float* a, int64_t lda, int64_t rows, const float* b, int64_t k,

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/lib/ops/run_op.h"
 
@@ -36,6 +37,32 @@ TEST(FusedGemm, IsGemmActivation) {
   const OpResult got = RunOp("FusedGemm", attrs, {a, b}, 1, kMicrosoft);
   ASSERT_TRUE(got.status.ok()) << got.status.message();
   for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(got.y().At(i), std::max(plain.At(i), 0.0));
+}
+
+/// Of NaN, zeros of either sign and infinities, too: fuse writes the one as the other.
+TEST(FusedGemm, ItsActivationsAreTheOperators) {
+  const float inf = std::numeric_limits<float>::infinity();
+  Tensor x(DType::kF32, {8, 1});
+  const float values[] = {NAN, 0, inf, -inf, 1, -1, 1e-40f, -1e-40f};
+  for (int64_t i = 0; i < 8; ++i) x.Set(i, static_cast<double>(values[i]));
+  const Tensor one = Tensor::Scalar(1.0f).Reshaped({1, 1});
+  for (const char* name : {"Relu", "Tanh", "Sigmoid", "Softsign", "Softplus", "LeakyRelu",
+                           "ThresholdedRelu", "Elu", "HardSigmoid"})
+    for (const float alpha : {1.0f, -1.0f}) {  // -1 makes -0
+      AttrMap attrs = {{"alpha", alpha}};
+      const Tensor plain = RunOp("Gemm", attrs, {x, one}).y();
+      attrs["activation"] = std::string(name);
+      const OpResult got = RunOp("FusedGemm", attrs, {x, one}, 1, kMicrosoft);
+      ASSERT_TRUE(got.status.ok()) << got.status.message();
+      const Tensor want = RunOp(name, {}, {plain}).y();
+      for (int64_t i = 0; i < 8; ++i) {
+        const double a = got.y().At(i), b = want.At(i);
+        EXPECT_EQ(std::isnan(a), std::isnan(b)) << name << " of " << plain.At(i);
+        if (std::isnan(b)) continue;
+        EXPECT_FLOAT_EQ(static_cast<float>(a), static_cast<float>(b)) << name;
+        EXPECT_EQ(std::signbit(a), std::signbit(b)) << name << " of " << plain.At(i);
+      }
+    }
 }
 
 TEST(FusedMatMul, TransposesBatchesAndMatrices) {

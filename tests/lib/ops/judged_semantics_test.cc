@@ -114,6 +114,12 @@ TEST(JudgedSemantics, NormalizationsDoNotOverflow) {
                 Near(lp ? std::vector<double>{1 / root, -1 / root} : std::vector<double>{1, -1}))
         << op;
   }
+  // Statistics are results as well (on cpu: Kernels.NormalizationsOfExtremeNumbers).
+  const auto all = Results(R"(graph g() -> (y, mean, inverse) { s = const f32[2] {1, 1}
+    x = const f32[1,2] {1e38, -1e38}  y, mean, inverse = LayerNormalization(x, s) })");
+  EXPECT_THAT(all[0], Near({1, -1}));
+  EXPECT_THAT(all[1], Near({0}));
+  EXPECT_NEAR(all[2][0], 1e-38, 1e-44);
 }
 
 }  // namespace

@@ -375,5 +375,13 @@ TEST(HeldOut, TheDropIsTheOneThatComes) {
   EXPECT_GT(other->drop_error, 0);
 }
 
+TEST(ChooseLayers, ASmallGainOfTimeIsNotWorthTwiceTheBytes) {
+  EXPECT_TRUE(EarnsItsBytes(0.5, 0.9)) << "smaller as well";
+  EXPECT_TRUE(EarnsItsBytes(0.9, 1.1));
+  EXPECT_TRUE(EarnsItsBytes(0.75, 1.6));
+  EXPECT_FALSE(EarnsItsBytes(0.955, 2.2));
+  EXPECT_FALSE(EarnsItsBytes(0.85, 3));
+}
+
 }  // namespace
 }  // namespace infer

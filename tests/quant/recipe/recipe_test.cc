@@ -5,17 +5,10 @@
 #include "quant/recipe/keep_float.h"
 #include "quant/recipe/subset_search.h"
 #include "runtime/reference/backend.h"
-#include "tests/quant/scheme/graphs.h"
+#include "tests/quant/recipe/calibrated.h"
 
 namespace infer {
 namespace {
-
-std::string Weights(int64_t n, uint64_t seed, double scale = 0.3) {
-  Random random(seed);
-  std::string text;
-  for (int64_t i = 0; i < n; ++i) text += Cat(i ? ", " : "", scale * random.Normal());
-  return text;
-}
 
 /// Three convolutions; the second's result has channels of very different size.
 Graph Net() {
@@ -34,18 +27,6 @@ graph g(x: f32[1,4,6,6]) -> (y: f32[1,8,6,6]) {
   y = Conv(s, u)
 }
 )"));
-}
-
-/// `g` with the ranges that the values to quantize have on `samples`.
-StaticModel Calibrated(const Graph& g, const Samples& samples, const Backend& backend) {
-  StaticModel m{g.Clone(), {}, {}};
-  const auto plan = PlanQuantization(m.graph, g, m.scheme);
-  EXPECT_TRUE(plan.ok()) << plan.status().message();
-  if (!plan.ok()) return m;
-  auto ranges = Calibrate(m.graph, ObservedValues(*plan), samples, backend);
-  EXPECT_TRUE(ranges.ok()) << ranges.status().message();
-  if (ranges.ok()) m.ranges = *std::move(ranges);
-  return m;
 }
 
 RecipeReport MustRun(Graph& g, const Samples& samples, Recipe recipe) {
@@ -168,6 +149,36 @@ TEST(KeepFloat, NeverAll) {
   EXPECT_FALSE(found->reached);
   EXPECT_EQ(found->keep.size(), 2u);
   EXPECT_GT(found->error.worst, 0);
+}
+
+/// `best` goes by decibels, but layers stay integer where the task has next to nothing to gain.
+TEST(RecipeTarget, NothingToGainInTheTask) {
+  RecipeTarget target;
+  target.by_task = false;
+  target.db = 30;
+  target.enough_drop = 0.0025;
+  HeldOutError e;
+  e.sure_worst = 1e-2;  // 20 dB
+  e.flips = 0.02;
+  e.drop = 0.001;
+  EXPECT_FALSE(target.Holds(e)) << "no labels";
+  e.labelled = 60;
+  EXPECT_TRUE(target.Holds(e));
+  EXPECT_EQ(target.Basis(e), "top-1 drop");
+  e.drop = 0.003;
+  e.drop_error = 0.01;  // no excuse here
+  EXPECT_FALSE(target.Holds(e));
+  EXPECT_EQ(target.Basis(e), "SQNR");
+  e.drop = 0.001;
+  e.lost = 9;  // counted: significantly more
+  EXPECT_FALSE(target.Holds(e));
+  e.lost = 1;
+  e.others_sure_worst = 1e-2;  // another output is not of the task
+  EXPECT_FALSE(target.Holds(e));
+  e.others_sure_worst = 1e-4;
+  EXPECT_TRUE(target.Holds(e));
+  target.enough_drop.reset();
+  EXPECT_FALSE(target.Holds(e));
 }
 
 TEST(RecipeTarget, ClassesOrDecibels) {
@@ -333,100 +344,6 @@ TEST(SubsetSearch, FillsTheLimitWithTheMostGain) {
   const auto small = SearchSubset(gain, error, options);
   ASSERT_TRUE(small.ok());
   EXPECT_EQ(small->in, (std::vector<bool>{false, true, true, false, false, true}));
-}
-
-/// A layer that must compute in f32 stores its weights in integers; the model stays the same but
-/// for that.
-TEST(StoreWeights, OfLayersThatComputeInF32) {
-  const auto backend = MakeReferenceBackend();
-  const Graph g = MustParse(Cat(R"(
-graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
-  w = const f32[32,16,1,1] {)",
-                                Weights(512, 1), R"(}
-  v = const f32[32,32,1,1] {)",
-                                Weights(1024, 2), R"(}
-  c = Conv(x, w)
-  r = Relu(c)
-  y = Conv(r, v)
-}
-)"));
-  StaticModel m = Calibrated(g, NormalSamples(g, 16, 1), *backend);
-  m.scheme.keep["c"] = "it is kept";
-  const auto held = HeldOut::Make(g, NormalSamples(g, 8, 2), *backend, {});
-  ASSERT_TRUE(held.ok());
-  const auto before = held->Measure(RewriteStatic(m, g, 16)->graph);
-  ASSERT_TRUE(before.ok());
-  StoreWeightsOptions options;
-  options.target.db = 25;
-  const auto found = FindWeightsToStore(m, g, *held, *before, options);
-  ASSERT_TRUE(found.ok()) << found.status().message();
-  EXPECT_EQ(found->layers, 1u);
-  EXPECT_EQ(found->store, std::set<std::string>{"c"});
-  m.scheme.store = found->store;
-  const auto r = RewriteStatic(m, g, 16);
-  ASSERT_TRUE(r.ok()) << r.status().message();
-  ASSERT_TRUE(Verify(r->graph).ok());
-  EXPECT_EQ(r->report.layers[0].precision, "int8-weights");
-  EXPECT_EQ(r->report.layers[0].reason, "it is kept");
-  ExpectCounted(r->report);
-  EXPECT_EQ(r->report.layers[0].weight_bytes_before, 4 * 512);
-  EXPECT_LT(r->report.layers[0].weight_bytes_after, 4 * 512 * 0.32);
-  const auto after = held->Measure(r->graph);
-  ASSERT_TRUE(after.ok());
-  EXPECT_GT(after->worst, before->worst * 0.999);
-  EXPECT_GT(Decibels(after->sure_worst), 25);
-  // Where the error may not grow, it does not.
-  options.target.db = 200;
-  options.growth = 1;
-  m.scheme.store.clear();
-  HeldOutError half = *before;
-  half.noise /= 2;
-  const auto strict = FindWeightsToStore(m, g, *held, half, options);
-  ASSERT_TRUE(strict.ok());
-  EXPECT_TRUE(strict->store.empty());
-  // A file of opset 12, whose DequantizeLinear has no scale per channel, stores them as well.
-  m.scheme.has_channel_scales = false;
-  StoreWeightsOptions older;
-  older.target.db = 25;
-  const auto stored = FindWeightsToStore(m, g, *held, *before, older);
-  ASSERT_TRUE(stored.ok());
-  EXPECT_EQ(stored->store, std::set<std::string>{"c"});
-  m.scheme.has_channel_scales = true;
-  // What the user wants in f32 stays as it is.
-  m.scheme.exclude.push_back({NodePattern::Kind::kValue, "c"});
-  const auto excluded = FindWeightsToStore(m, g, *held, *before, {});
-  ASSERT_TRUE(excluded.ok());
-  EXPECT_EQ(excluded->layers, 0u);
-}
-
-/// Weights that a layer in INT8 and one in f32 share, as layers that are applied several times do:
-/// the one in f32 stores them, too, and they do not stand in the file twice.
-TEST(StoreWeights, SharedWithALayerInInt8) {
-  const auto backend = MakeReferenceBackend();
-  const Graph g = MustParse(Cat(R"(
-graph g(x: f32[1,16,6,6]) -> (y: f32[1,16,6,6]) {
-  w = const f32[16,16,2,2] {)",
-                                Weights(1024, 1), R"(}
-  c = Conv(x, w) {pads=[1,1,0,0]}
-  r = Relu(c)
-  y = Conv(r, w) {pads=[1,1,0,0]}
-}
-)"));
-  StaticModel m = Calibrated(g, NormalSamples(g, 16, 1), *backend);
-  m.scheme.keep["c"] = "it is kept";
-  const auto held = HeldOut::Make(g, NormalSamples(g, 8, 2), *backend, {});
-  ASSERT_TRUE(held.ok());
-  const auto before = held->Measure(RewriteStatic(m, g, 16)->graph);
-  ASSERT_TRUE(before.ok());
-  StoreWeightsOptions options;
-  options.target.db = 20;
-  const auto found = FindWeightsToStore(m, g, *held, *before, options);
-  ASSERT_TRUE(found.ok()) << found.status().message();
-  EXPECT_EQ(found->store, std::set<std::string>{"c"});
-  m.scheme.store = found->store;
-  const auto r = RewriteStatic(m, g, 16);
-  ASSERT_TRUE(r.ok()) << r.status().message();
-  EXPECT_LT(r->report.weight_bytes_after, 4 * 1024);
 }
 
 }  // namespace

@@ -36,10 +36,6 @@ bool FasterWithout(const PairTiming& t) {
   return t.ratio.median < kFaster && t.ratio.median_high < 1;
 }
 
-Json ToJson(const PairTiming& t, const char* a, const char* b) {
-  return {{a, infer::ToJson(t.a)}, {b, infer::ToJson(t.b)}, {"ratio", infer::ToJson(t.ratio)}};
-}
-
 std::string RatioText(const Summary& ratio) {
   return Cat(Fixed(ratio.median, 3), " [", Fixed(ratio.median_low, 3), ", ",
              Fixed(ratio.median_high, 3), "]");
@@ -135,12 +131,6 @@ Json ToJson(const std::vector<RuleTiming>& rules) {
     out.push_back(std::move(j));
   }
   return out;
-}
-
-Json ToJson(const PairTiming& t) {
-  Json j = ToJson(t, "before_ms", "after_ms");
-  j["memory"] = {{"before", infer::ToJson(t.memory_a)}, {"after", infer::ToJson(t.memory_b)}};
-  return j;
 }
 
 }  // namespace infer

@@ -31,6 +31,5 @@ Result<std::vector<RuleTiming>> ChooseRules(Context& context, const Graph& golde
 std::string ToText(const std::vector<RuleTiming>& rules);
 std::string ToText(const PairTiming& before_after);
 Json ToJson(const std::vector<RuleTiming>& rules);
-Json ToJson(const PairTiming& before_after);
 
 }  // namespace infer

@@ -17,6 +17,7 @@
 #include "runtime/api/program.h"
 #include "tools/common/command.h"
 #include "tools/common/report.h"
+#include "tools/common/worth_rule.h"
 #include "tools/infer_opt/quantize/weight_range.h"
 
 namespace infer {
@@ -59,12 +60,6 @@ struct QuantizeJob {
 
 /// Whether the file is for a runtime that is not ONNX Runtime.
 inline bool IsForOthers(const QuantizeJob& job) { return job.target && !job.for_ort; }
-
-/// A time that is not measured but told by a cost table.
-struct ToldTime {
-  double of_fused = 1;  ///< share of the fused FP32 model's
-  std::string table;    ///< its name
-};
 
 /// One form of a mode's file.
 struct QuantizeWay {

@@ -187,7 +187,10 @@ class StaticMode : public QuantizeMode {
   void AimForGates(const GateLimits& limits) {
     RecipeTarget& target = recipe_options_.target;
     if (limits.max_drop) target.max_drop = std::max(*limits.max_drop, 0.0);
-    if (limits.min_agreement) target.task_flips = 1 - *limits.min_agreement;
+    if (limits.min_agreement) {
+      target.task_flips = 1 - *limits.min_agreement;
+      target.asks_classes = true;
+    }
     if (limits.min_sqnr_db) {
       target.by_task = false;
       target.db = *limits.min_sqnr_db + kBeyondGateDb;

@@ -14,12 +14,10 @@ struct WorthSide {
   std::optional<ToldTime> told = {};  ///< by a table of the runtime that the file is for
 };
 
-/// Runs the model as `fuse` writes it and the candidate in turns on the first of `samples`. The
-/// candidate counts as slower where the whole 95 % interval of the ratio of their times lies above
-/// 1 and what measuring tells apart, twice (where a time is told for another runtime: where that
-/// lies above them); as larger where its file is. Prints both and fills
-/// report["worth"]; of a candidate that is slower or larger it warns, naming the fused FP32 file.
-/// Returns whether it is neither.
+/// Runs the model as `fuse` writes it and the candidate in turns on the first of `samples`, again
+/// where the candidate looks slower, and judges by the rule of worth_rule.h. Prints what was
+/// measured and fills report["worth"]; of a candidate that is slower or larger it warns, naming the
+/// fused FP32 file. Returns whether it is neither.
 Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide& candidate,
                        const DeviceOptions& device, const Samples& samples,
                        const std::string& model_path, Json& report);

@@ -14,56 +14,7 @@ std::string SweepPageTemplate();  // made of sweep_page.html
 
 namespace {
 
-constexpr double kSignificant = 0.05, kAgreement = 0.98, kSqnrDb = 25;
-constexpr double kHardlyLarger = 1.01;
 constexpr std::string_view kDataMark = "SWEEP_PAGE_DATA";
-
-/// Numbers are JSON's own, or text: "inf", "-inf", "nan" (JsonNumber).
-double NumberOf(const Json& j) {
-  if (j.is_number()) return j.get<double>();
-  return ParseDouble(j.get<std::string>()).value_or(std::numeric_limits<double>::quiet_NaN());
-}
-
-/// Of the float outputs; `otherwise` where there is none.
-double LeastOf(const Json& accuracy, const char* name, double otherwise) {
-  double least = otherwise;
-  for (const Json& output : accuracy.at("outputs"))
-    if (output.contains(name)) least = std::min(least, NumberOf(output.at(name)));
-  return least;
-}
-
-double LeastSqnr(const Json& accuracy) {
-  return LeastOf(accuracy, "sqnr_db", std::numeric_limits<double>::infinity());
-}
-
-bool IsAcceptable(const Variant& v, double max_drop) {
-  if (!v.made() || !v.measured.contains("accuracy")) return false;
-  const Json& accuracy = v.measured.at("accuracy");
-  if (!accuracy.contains("task")) return LeastSqnr(accuracy) >= kSqnrDb;
-  const Json& task = accuracy.at("task");
-  if (task.at("drop").get<double>() <= max_drop) return true;
-  const Json& output = accuracy.at("outputs").at(0);
-  return task.at("mcnemar_p").get<double>() >= kSignificant && output.contains("rows") &&
-         output.at("rows").at("top1_agreement").get<double>() >= kAgreement;
-}
-
-/// `a` is at least as good in everything, and better in something.
-bool Beats(const Variant& a, const Variant& b) {
-  const double fa = a.speed_up(), fb = b.speed_up();
-  if (fa < fb || a.bytes() > b.bytes() || a.score() < b.score()) return false;
-  return fa > fb || a.bytes() < b.bytes() || a.score() > b.score();
-}
-
-double SpeedUpLow(const Variant& v) {
-  return v.measured.at("speed_up").at("median_ci95").at(0).get<double>();
-}
-double SpeedUpHigh(const Variant& v) {
-  return v.measured.at("speed_up").at("median_ci95").at(1).get<double>();
-}
-
-double SizeRatio(const Variant& v, const Variant& golden) {
-  return static_cast<double>(v.bytes()) / static_cast<double>(std::max<int64_t>(golden.bytes(), 1));
-}
 
 /// What the allocator gave out where it is counted, else the resident set.
 int64_t PeakBytes(const Variant& v) {
@@ -72,19 +23,10 @@ int64_t PeakBytes(const Variant& v) {
   return (allocated.is_null() ? memory.at("resident_peak_bytes") : allocated).get<int64_t>();
 }
 
-double EvalScore(const Variant& v) { return v.measured.at("eval_score").get<double>(); }
-
-std::string Percent(double share) { return Cat(share > 0 ? "+" : "", Fixed(100 * share, 2)); }
-
 /// Of the weights of layers.
 std::string ZeroPercent(const Variant& v) {
   const Json& share = v.measured.at("sparsity");
   return share.is_number() ? Fixed(100 * share.get<double>(), 1) : "-";
-}
-
-std::string SpeedUp(const Variant& v) {
-  return Cat(Fixed(v.speed_up(), 2), " [", Fixed(SpeedUpLow(v), 2), ", ", Fixed(SpeedUpHigh(v), 2),
-             "]");
 }
 
 }  // namespace
@@ -126,11 +68,6 @@ std::string KeyOf(const VariantSpec& spec) {
   return Cat(spec.id, "=", spec.mode, spec.arguments.empty() ? "" : " ", Join(spec.arguments, " "));
 }
 
-int64_t Variant::bytes() const { return measured.at("bytes").get<int64_t>(); }
-double Variant::speed_up() const { return measured.at("speed_up").at("median").get<double>(); }
-double Variant::score() const { return NumberOf(measured.at("accuracy_score")); }
-double Variant::delta() const { return NumberOf(measured.at("accuracy_delta")); }
-
 Json MeasuredJson(const std::optional<AccuracyReport>& accuracy, const PairTiming& timing) {
   Json j = {{"latency_ms", infer::ToJson(timing.a)}, {"speed_up", infer::ToJson(timing.ratio)}};
   double score = 1, delta = 0;
@@ -151,56 +88,6 @@ Json MemoryJson(const bench::ColdStart& start, const MemoryInfo& planned) {
           {"allocated_peak_bytes", allocated ? Json(*allocated) : Json(nullptr)},
           {"weight_bytes", planned.weight_bytes},
           {"arena_bytes", planned.arena_bytes}};
-}
-
-void Judge(std::vector<Variant>& variants, double max_drop, const EvalFlags& eval) {
-  const auto keeps = [&](const Variant& v) {
-    if (!eval.given() || !v.made()) return IsAcceptable(v, max_drop);
-    return CheckEval(eval, EvalScore(variants[0]), EvalScore(v)).passed;
-  };
-  for (Variant& v : variants) {
-    v.acceptable = v.spec.mode.empty() || keeps(v);
-    v.pareto = v.made() && std::none_of(variants.begin(), variants.end(),
-                                        [&](auto& o) { return o.made() && Beats(o, v); });
-  }
-}
-
-Recommendation Recommend(const std::vector<Variant>& variants) {
-  const Variant* fastest = &variants[0];
-  for (const Variant& v : variants)
-    if (v.made() && v.acceptable && SpeedUpLow(v) > 1 && v.speed_up() > fastest->speed_up())
-      fastest = &v;
-  std::vector<const Variant*> as_fast = {fastest};
-  for (const Variant& v : variants)
-    if (v.made() && v.acceptable && SpeedUpHigh(v) >= SpeedUpLow(*fastest)) as_fast.push_back(&v);
-  const auto smallest = (*std::ranges::min_element(as_fast, {}, &Variant::bytes))->bytes();
-  const Variant* best = nullptr;
-  for (const Variant* v : as_fast)
-    if (static_cast<double>(v->bytes()) <= kHardlyLarger * static_cast<double>(smallest) &&
-        (!best || v->score() > best->score() || Beats(*v, *best)))
-      best = v;
-  if (best == &variants[0])
-    return {best->spec.id,
-            best->measured.contains("accuracy") || best->measured.contains("eval_score")
-                ? "no variant that keeps the accuracy is faster or smaller"
-                : "without data no variant is known to keep the accuracy"};
-  std::string why = best == fastest
-                        ? Cat("the fastest that keeps the accuracy: ", SpeedUp(*best), " x FP32")
-                        : Cat("as fast as the fastest (", fastest->spec.id,
-                              ") within the intervals, and smaller: ", SpeedUp(*best), " x FP32");
-  why += Cat(", ", Fixed(SizeRatio(*best, variants[0]), 2), " x its size, ");
-  if (best->measured.contains("eval_score"))
-    return {best->spec.id, Cat(why, "eval command ", Rounded(EvalScore(*best), 6), ", FP32 ",
-                               Rounded(EvalScore(variants[0]), 6))};
-  const Json& accuracy = best->measured.at("accuracy");
-  if (!accuracy.contains("task"))
-    return {best->spec.id, Cat(why, "SQNR ", Fixed(LeastSqnr(accuracy), 1), " dB")};
-  const Json& task = accuracy.at("task");
-  why +=
-      Cat("top-1 ", Percent(best->delta()), " points (lost ", task.at("lost").get<int64_t>(),
-          ", gained ", task.at("gained").get<int64_t>(), " of ", task.at("samples").get<int64_t>(),
-          ", p = ", Fixed(task.at("mcnemar_p").get<double>(), 2), ")");
-  return {best->spec.id, why};
 }
 
 Json ToJson(const Variant& v, const Variant& golden, bool recommended) {
@@ -266,15 +153,16 @@ std::string ToText(const std::vector<Variant>& variants, const Recommendation& r
     }
     const bool known = v.measured.contains("accuracy");
     const bool task = known && v.measured.at("accuracy").contains("task");
-    rows.push_back(
-        {v.spec.id, v.measured.at("device").get<std::string>(), HumanBytes(v.bytes()),
-         Fixed(SizeRatio(v, variants[0]), 3),
-         Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3), SpeedUp(v),
-         HumanBytes(PeakBytes(v)),
-         HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
-         ZeroPercent(v), task ? Fixed(100 * v.score(), 2) : "-", task ? Percent(v.delta()) : "-",
-         known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
-         known || by_command ? v.acceptable ? "yes" : "no" : "?", v.pareto ? "yes" : ""});
+    rows.push_back({v.spec.id, v.measured.at("device").get<std::string>(), HumanBytes(v.bytes()),
+                    Fixed(SizeRatio(v, variants[0]), 3),
+                    Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3),
+                    SpeedUpText(v), HumanBytes(PeakBytes(v)),
+                    HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
+                    ZeroPercent(v), task ? Fixed(100 * v.score(), 2) : "-",
+                    task ? SignedPercent(v.delta()) : "-",
+                    known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
+                    known || by_command ? v.acceptable ? "yes" : "no" : "?",
+                    v.pareto ? "yes" : ""});
     if (by_command) rows.back().push_back(Cat(Rounded(EvalScore(v), 6)));
   }
   return Cat(TextTable(rows), failed, "\nrecommended: ", r.id, ", ", r.why, "\n");

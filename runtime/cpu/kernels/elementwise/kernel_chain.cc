@@ -2,11 +2,11 @@
 /// memory, block by block.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
 #include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/rms_row.h"
 #include "runtime/cpu/kernels/common/unary_function.h"
 #include "runtime/cpu/kernels/elementwise/chain.h"
 #include "runtime/cpu/launch/launch.h"
@@ -189,7 +189,7 @@ class ChainLaunch final : public Launch {
           loops.layer_norm(x, read(op.in[1]), read(op.in[2]), place(op.out), n, op.a);
           break;
         case ChainOp::Kind::kRmsNorm:
-          RmsNorm(loops, x, read(op.in[1]), place(op.out), n, op.a);
+          RmsRow(loops, x, read(op.in[1]), place(op.out), n, op.a);
           break;
         case ChainOp::Kind::kQuantize: {
           std::byte* to = args[operands_ + static_cast<size_t>(op.out.index)] + at;
@@ -201,14 +201,6 @@ class ChainLaunch final : public Launch {
         }
       }
     }
-  }
-
-  static void RmsNorm(const Loops& loops, const float* x, const float* scale, float* y, int64_t n,
-                      float epsilon) {
-    const double mean = loops.sum_squares(x, n) / static_cast<double>(n);
-    const auto f = static_cast<float>(1 / std::sqrt(mean + static_cast<double>(epsilon)));
-    loops.binary_scalar[static_cast<int>(simd::Binary::kMul)](x, &f, y, n);
-    if (scale) loops.binary[static_cast<int>(simd::Binary::kMul)](y, scale, y, n);
   }
 
   Walk walk_;

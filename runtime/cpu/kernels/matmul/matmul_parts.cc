@@ -5,10 +5,12 @@
 namespace infer {
 namespace {
 
-/// C of Gemm as [N] or a scalar row; nullopt when it is neither.
-bool IsBiasOfGemm(const Value& c) {
-  const Shape& s = c.shape();
+/// C of Gemm is [N] or [1, N], and not known to be one number for all columns of `y`.
+bool IsBiasOfGemm(const Value& c, const Value& y) {
+  const Shape &s = c.shape(), &result = y.shape();
   if (!s.has_rank() || s.rank() < 1 || s.rank() > 2) return false;
+  const bool is_one = s[-1] == Dim(1);
+  if (is_one && !(result.has_rank() && result[-1] == Dim(1))) return false;
   return s.rank() == 1 || s[0] == Dim(1);
 }
 
@@ -28,7 +30,7 @@ std::string RefuseMatMul(const StepCall& call) {
     if (n.Attr<float>("alpha") != 1 && !call.constant(n.input(1)))
       return "alpha is not 1 and B is not constant";
     if (const Value* c = n.input(2)) {
-      if (!IsBiasOfGemm(*c)) return "C is not one row";
+      if (!IsBiasOfGemm(*c, *n.output(0))) return "C is not one row";
       if (n.Attr<float>("beta") != 1 && !call.constant(c))
         return "beta is not 1 and C is not constant";
     }

@@ -3,6 +3,7 @@
 /// blocks of channels), InstanceNormalization, GroupNormalization.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lib/ops/common.h"
 #include "runtime/cpu/kernels/common/kernels.h"
@@ -126,6 +127,18 @@ std::unique_ptr<Kernel> MakeBatchNorm(const StepCall& call) {
   });
 }
 
+/// Whether f32 bears the factor of a group (simd::kMostFactor), and that times a scale.
+bool BearsF32(double factor, double k) {
+  return factor > static_cast<double>(simd::kLeastFactor) &&
+         factor < static_cast<double>(simd::kMostFactor) &&
+         (k == 0 || std::abs(k) > static_cast<double>(std::numeric_limits<float>::min()));
+}
+/// Of a channel where it does not.
+void ScaleWide(const float* x, double mean, double k, float bias, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = static_cast<float>((static_cast<double>(x[i]) - mean) * k + static_cast<double>(bias));
+}
+
 /// Groups of channels with a mean and a variance of their own; Instance: one channel each.
 std::unique_ptr<Kernel> MakeGroupNorm(const StepCall& call) {
   const Node& node = call.main();
@@ -155,9 +168,14 @@ std::unique_ptr<Kernel> MakeGroupNorm(const StepCall& call) {
                    const double factor = 1 / std::sqrt(variance + static_cast<double>(epsilon));
                    for (int64_t j = 0; j < per_group; ++j) {
                      const int64_t c = g % groups * per_group + j, at = g * n + j * s.inner;
-                     const auto k = static_cast<float>(factor * static_cast<double>(of(scale)[c]));
-                     loops.scaled(of(x) + at, static_cast<float>(mean), k, of(bias)[c],
-                                  As<float>(args[y]) + at, s.inner);
+                     const float* const from = of(x) + at;
+                     float* const to = As<float>(args[y]) + at;
+                     const double k = factor * static_cast<double>(of(scale)[c]);
+                     if (!BearsF32(factor, k)) [[unlikely]]
+                       ScaleWide(from, mean, k, of(bias)[c], to, s.inner);
+                     else
+                       loops.scaled(from, static_cast<float>(mean), static_cast<float>(k),
+                                    of(bias)[c], to, s.inner);
                    }
                  }
                });

@@ -1,6 +1,7 @@
 /// LpNormalization in f32: norms in double, as in the reference kernel, then one division each.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lib/ops/common.h"
 #include "runtime/cpu/kernels/common/kernels.h"
@@ -23,11 +24,20 @@ struct LpLines {
   int64_t n = 1, inner = 1;
   bool squares = true;
 
-  float Norm(double sum) const { return static_cast<float>(squares ? std::sqrt(sum) : sum); }
-  /// A line of no length is all zeros.
-  void Divide(const float* x, float* y, float norm) const {
-    const auto loop = simd::TheLoops().binary_scalar[static_cast<int>(simd::Binary::kDiv)];
-    norm == 0 ? static_cast<void>(std::fill_n(y, n, 0.0f)) : loop(x, &norm, y, n);
+  double Norm(double sum) const { return squares ? std::sqrt(sum) : sum; }
+  /// A line of no length is all zeros; one whose length f32 does not hold is divided in double.
+  void Divide(const float* x, float* y, double norm) const {
+    if (norm == 0) return static_cast<void>(std::fill_n(y, n, 0.0f));
+    if (!FitsF32(norm)) {
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<double>(x[i]) / norm);
+      return;
+    }
+    const auto f = static_cast<float>(norm);
+    simd::TheLoops().binary_scalar[static_cast<int>(simd::Binary::kDiv)](x, &f, y, n);
+  }
+  static bool FitsF32(double norm) {
+    return norm >= static_cast<double>(std::numeric_limits<float>::min()) &&
+           norm <= static_cast<double>(std::numeric_limits<float>::max());
   }
   void Row(const float* x, float* y) const {
     double sum = 0;
@@ -45,10 +55,15 @@ struct LpLines {
         const auto v = static_cast<double>(x[i * inner + c]);
         sums[c] += squares ? v * v : std::abs(v);
       }
-    for (int64_t c = 0; c < count; ++c) norms[c] = Norm(sums[c]);
+    for (int64_t c = 0; c < count; ++c) norms[c] = static_cast<float>(Norm(sums[c]));
     for (int64_t i = 0; i < n; ++i)
       for (int64_t c = 0; c < count; ++c)
         y[i * inner + c] = norms[c] == 0 ? 0.0f : x[i * inner + c] / norms[c];
+    for (int64_t c = 0; c < count; ++c) {
+      const double norm = Norm(sums[c]);
+      for (int64_t i = c; !FitsF32(norm) && norm != 0 && i < n * inner; i += inner)
+        y[i] = static_cast<float>(static_cast<double>(x[i]) / norm);
+    }
   }
 };
 

@@ -1,10 +1,10 @@
 /// RMSNormalization: rows divided by their root mean square, then scaled.
 #include <algorithm>
-#include <cmath>
 
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/rms_row.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/loops.h"
 
@@ -19,7 +19,7 @@ std::string RefuseRms(const StepCall& call) {
 std::unique_ptr<Kernel> MakeRms(const StepCall& call) {
   const Node& node = call.main();
   const auto axis = node.Attr<int64_t>("axis");
-  const auto epsilon = static_cast<double>(node.Attr<float>("epsilon"));
+  const auto epsilon = node.Attr<float>("epsilon");
   const int x = call.operand(node.input(0)), s = call.operand(node.input(1));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims& dims = in[static_cast<size_t>(x)].dims;
@@ -28,24 +28,17 @@ std::unique_ptr<Kernel> MakeRms(const StepCall& call) {
     if (NumElements(in[static_cast<size_t>(s)].dims) != n) return Unsupported("scale is broadcast");
     const int64_t rows = NumElements(dims) / n;
     const simd::Loops& loops = simd::TheLoops();
-    const auto mul = loops.binary[static_cast<int>(simd::Binary::kMul)],
-               by_scalar = loops.binary_scalar[static_cast<int>(simd::Binary::kMul)];
     const size_t y = in.size();
     Prepared p;
     p.name = Cat("own:", loops.isa);
     p.in_place = rows > 1;  // else scale is as large
-    p.launch = LaunchOf([=, sum_squares = loops.sum_squares](std::byte* const* args) {
+    p.launch = LaunchOf([=, &loops](std::byte* const* args) {
       const auto of = [args](int i) { return As<float>(static_cast<const std::byte*>(args[i])); };
-      ForRange(rows, std::max<int64_t>(1, kElementGrain / 4 / n), [=](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          const float* from = of(x) + r * n;
-          float* to = As<float>(args[y]) + r * n;
-          const double mean = sum_squares(from, n) / static_cast<double>(n);
-          const auto factor = static_cast<float>(1 / std::sqrt(mean + epsilon));
-          by_scalar(from, &factor, to, n);
-          mul(to, of(s), to, n);
-        }
-      });
+      ForRange(rows, std::max<int64_t>(1, kElementGrain / 4 / n),
+               [=, &loops](int64_t begin, int64_t end) {
+                 for (int64_t r = begin; r < end; ++r)
+                   RmsRow(loops, of(x) + r * n, of(s), As<float>(args[y]) + r * n, n, epsilon);
+               });
     });
     return p;
   });

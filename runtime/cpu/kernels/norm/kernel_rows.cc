@@ -1,6 +1,7 @@
 /// Operators over rows: Softmax and LogSoftmax over any axis, LayerNormalization over trailing
 /// ones, reductions over any axes.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -25,8 +26,6 @@ Prepared NamedByIsa() {
 }
 
 std::string RefuseRows(const StepCall& call) {
-  if (call.step.outputs != std::vector<int>{call.plan.id(call.main().output(0))})
-    return "a second result is wanted";
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   return RefuseUnlessF32(call);
 }
@@ -81,12 +80,30 @@ std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call) {
   });
 }
 
+/// Mean and 1 / deviation of row `r`; nullptr: nobody reads them.
+void StatisticsOf(const float* x, int64_t n, float epsilon, int64_t r, float* mean,
+                  float* inverse) {
+  double m = 0, variance = 0;
+  simd::TheLoops().moments(x, n, &m, &variance);
+  if (mean) mean[r] = static_cast<float>(m);
+  if (inverse)
+    inverse[r] = static_cast<float>(1 / std::sqrt(variance + static_cast<double>(epsilon)));
+}
+
 std::unique_ptr<Kernel> MakeLayerNorm(const StepCall& call) {
   const Node& node = call.main();
   const int64_t axis = node.Attr<int64_t>("axis");
   const float epsilon = node.Attr<float>("epsilon");
   const int x = call.operand(node.input(0)), s = call.operand(node.input(1)),
             b = call.operand(node.input(2));
+  // Where each result stands among those that somebody reads; -1: nobody does.
+  std::array<int, 3> results = {-1, -1, -1};
+  for (size_t i = 0; i < results.size(); ++i)
+    if (const Value* v = node.output(i)) {
+      const auto& read = call.step.outputs;
+      const auto found = std::find(read.begin(), read.end(), call.plan.id(v));
+      if (found != read.end()) results[i] = static_cast<int>(found - read.begin());
+    }
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims& dims = in[static_cast<size_t>(x)].dims;
     INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
@@ -96,15 +113,23 @@ std::unique_ptr<Kernel> MakeLayerNorm(const StepCall& call) {
         return Unsupported("scale or bias is broadcast");
     const int64_t rows = NumElements(dims) / n;
     const auto norm = simd::TheLoops().layer_norm;
-    const size_t y = in.size();
+    const auto place = [results, operands = static_cast<int>(in.size())](size_t i) {
+      return results[i] < 0 ? -1 : operands + results[i];
+    };
+    const int y = place(0), mean = place(1), inverse = place(2);
     Prepared p = NamedByIsa();
     p.launch = LaunchOf([=](std::byte* const* args) {
       auto at = [args](int i) {
         return i < 0 ? nullptr : As<float>(static_cast<const std::byte*>(args[i]));
       };
+      auto to = [args](int i) { return i < 0 ? nullptr : As<float>(args[i]); };
       ParallelFor(rows, RowGrain(n), [=](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r)
-          norm(at(x) + r * n, at(s), at(b), As<float>(args[y]) + r * n, n, epsilon);
+        const float *from = at(x), *scale = at(s), *bias = at(b);
+        float *result = to(y), *means = to(mean), *inverses = to(inverse);
+        for (int64_t r = begin; result && r < end; ++r)
+          norm(from + r * n, scale, bias, result + r * n, n, epsilon);
+        for (int64_t r = begin; (means || inverses) && r < end; ++r)
+          StatisticsOf(from + r * n, n, epsilon, r, means, inverses);
       });
     });
     return p;
