@@ -290,6 +290,13 @@ TEST_F(StructuredTest, RefusesWithOneLine) {
   EXPECT_THAT(Prune(none, Flops(0.5), 0).status().message(), HasSubstr("an output of the graph"));
 }
 
+TEST_F(StructuredTest, TellsWhyOfEveryGroupWhereNoneCanBeNarrowed) {
+  Graph two = MustParse(R"(graph g(x: f32[2,6]) -> (y, z) { w = const f32[6,16] ~1 y = MatMul(x, w)
+    v = const f32[6,16] ~2 m = MatMul(x, v) z = Softmax(m) })");
+  EXPECT_THAT(Prune(two, Flops(0.5), 0).status().message(),
+              testing::AllOf(HasSubstr("'y' is an output of the graph"), HasSubstr("Softmax")));
+}
+
 /// The share that stays is the same for every batch.
 TEST_F(StructuredTest, AnOpenBatchNeedsNoExtent) {
   Graph g = MustParse(R"(graph g(x: f32[N,6], z: f32[M,16]) -> (y, u) {
