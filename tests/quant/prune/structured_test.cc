@@ -184,6 +184,17 @@ TEST_F(StructuredTest, SizeAndSpeedAreGoals) {
   EXPECT_GE(r->speedup, 1.5);
   EXPECT_LT(r->speedup, 2.5);
 
+  // Widths that are slow: the search does not go past the largest share that is fast enough.
+  o.speedup = [](const Graph& dense, const Graph& pruned) -> Result<double> {
+    const auto times = static_cast<double>(FlopsOf(dense)) / static_cast<double>(FlopsOf(pruned));
+    return times > 2.2 && times < 3.3 ? 1.2 : std::pow(times, 0.8);
+  };
+  g = golden.Clone();
+  const auto past = Prune(g, o, 0);
+  ASSERT_TRUE(past.ok()) << past.status().message();
+  EXPECT_GE(past->speedup, 1.5);
+  EXPECT_LT(past->speedup, 2);
+
   o.speedup = [](const Graph&, const Graph&) -> Result<double> { return 1.0; };
   g = golden.Clone();
   EXPECT_THAT(Prune(g, o, 0).status().message(), HasSubstr("out of reach"));
