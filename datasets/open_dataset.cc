@@ -27,7 +27,9 @@ class ArraySource : public SampleSource {
                                 "samples"));
       if (a.rows() != arrays.front().rows())
         return InvalidModel(Cat(file, ": array '", a.name, "' has ", a.rows(), " samples, '",
-                                arrays.front().name, "' has ", arrays.front().rows()));
+                                arrays.front().name, "' has ", arrays.front().rows(),
+                                ": axis 0 of every array counts the samples, also where the ",
+                                "model's input has no axis for them"));
       if (!a.streams()) {
         INFER_ASSIGN(const Tensor whole, a.Load());
         std::string bytes(reinterpret_cast<const char*>(whole.raw()),

@@ -127,9 +127,11 @@ class ConstantFolding : public Pass {
       }
     }
     if (grown > context.max_fold_growth_bytes || grown > context.fold_growth_left_bytes) return;
-    // A few bytes must not become gigabytes on the way.
+    // A few bytes must not become gigabytes on the way. A table of positions, a row for each pair
+    // of places in a window, may go through a layer of some hundred channels.
+    constexpr int64_t kMostOnTheWay = int64_t{16} << 20;
     for (const Value* v : made_here)
-      if (v && BytesOf(*v) > 2 * read + context.max_fold_growth_bytes) return;
+      if (v && BytesOf(*v) > std::max(2 * read, kMostOnTheWay)) return;
     context.fold_growth_left_bytes -= std::max<int64_t>(grown, 0);
     in_cone_.insert(cone.begin(), cone.end());
   }

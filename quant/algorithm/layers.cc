@@ -40,6 +40,8 @@ std::vector<AlgorithmLayer> IntegerLayers(const QuantPlan& plan) {
     if (!p.integer) continue;
     const auto operand = WeightOperand(*p.op, *p.node);
     if (!operand) continue;
+    // Of a layer of constants there is nothing to observe.
+    if (p.node->input(*operand == 0 ? 1 : 0)->is_constant()) continue;
     AlgorithmLayer l;
     l.output = l.biased = p.node->output(0)->name();
     if (p.bias) l.biased = p.bias->output(0)->name();

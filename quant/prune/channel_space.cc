@@ -190,9 +190,12 @@ Status ChannelSpace::FindUsable(const Graph& original, const ChannelOptions& opt
   if (!usable.empty()) return {};
   if (groups.empty())
     return Unsupported("no channels to remove: no layer has constant weights that make channels");
-  return Unsupported(
-      Cat("no channels to remove: ", groups.front().group.name, ": ", groups.front().group.reason,
-          groups.size() > 1 ? Cat(" (and ", groups.size() - 1, " more groups)") : ""));
+  constexpr size_t kMostTold = 20;
+  std::string why = "no channels to remove:";
+  for (size_t i = 0; i < std::min(groups.size(), kMostTold); ++i)
+    why += Cat("\n  ", groups[i].group.name, ": ", groups[i].group.reason);
+  if (groups.size() > kMostTold) why += Cat("\n  and ", groups.size() - kMostTold, " more groups");
+  return Unsupported(why);
 }
 
 Status ChannelSpace::TimeLevels(const Backend& backend, const ChannelOptions& options) {

@@ -17,7 +17,10 @@
 namespace infer {
 namespace {
 
-constexpr int kGoalSteps = 6;   // towards a speed that only the finished graph tells
+constexpr int kMostStrides = 6;  // of shares of the FLOPs, towards a speed that only the finished
+                                 // graph tells
+constexpr double kLeastStride = 0.05;
+constexpr int kGoalSteps = 4;   // between two strides
 constexpr int kWorkSteps = 40;  // towards work that only the finished graph tells
 constexpr int kDropSteps = 5;   // of a search by accuracy: each prunes the whole model
 /// Noise of widths that save FLOPs and no time counts so many times where the goal is time: one by
@@ -198,31 +201,44 @@ class ChannelPruner {
     double speedup = 0;
   };
 
+  /// Widths of this share of the FLOPs, with their speed; nullopt: no widths have so few.
+  Result<std::optional<Timed>> TimedAt(double share, double factor, double& reached) const {
+    if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
+    auto w = WidthsFor(share * DenseWork(), factor);
+    if (!w.ok()) return std::optional<Timed>();
+    INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(*w)));
+    INFER_ASSIGN(const double speedup, options_.speedup(space_->counted, cut));
+    reached = std::max(reached, speedup);
+    return std::optional(Timed{*std::move(w), speedup});
+  }
+
   /// The largest share of the FLOPs with which the shrunk graph is fast enough; nullopt: none is.
+  /// A narrower graph can be slower, where kernels have no use for a width, so that halving alone
+  /// may go past the largest share to much smaller ones: in strides down to the first that is fast
+  /// enough, then between it and the last that was not.
   Result<std::optional<Timed>> FastEnough(double factor, double& reached) const {
-    double low = kLeastShare, high = 1.0;
+    const double first = 1 / options_.goal.value;
+    const double stride = std::max(kLeastStride, (first - kLeastShare) / kMostStrides);
+    double low = 0, high = 1.0;
     std::optional<Timed> best;
-    double share = 1 / options_.goal.value;
-    for (int step = 0; step < kGoalSteps; ++step) {
-      auto w = WidthsFor(share * DenseWork(), factor);
-      double speedup = 0;
-      if (w.ok()) {
-        INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(*w)));
-        INFER_ASSIGN(speedup, options_.speedup(space_->counted, cut));
-        reached = std::max(reached, speedup);
-      }
-      if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
-      if (w.ok() && speedup >= options_.goal.value) {
-        best = Timed{*std::move(w), speedup};
-        low = share;
-      } else if (w.ok()) {
+    for (double share = first; low == 0 && share > kLeastShare - stride / 2; share -= stride) {
+      INFER_ASSIGN(auto at, TimedAt(share, factor, reached));
+      if (at && at->speedup < options_.goal.value) {
         high = share;
-      } else {
-        low = share;
-        if (best) break;
+        continue;
       }
-      share = (low + high) / 2;
-      if (high - low < 0.02) break;
+      low = share;
+      best = std::move(at);
+    }
+    for (int step = 0; low > 0 && step < kGoalSteps && high - low >= 0.02; ++step) {
+      const double share = (low + high) / 2;
+      INFER_ASSIGN(auto at, TimedAt(share, factor, reached));
+      if (at && at->speedup < options_.goal.value) {
+        high = share;
+        continue;
+      }
+      low = share;
+      if (at) best = std::move(at);
     }
     return best;
   }

@@ -30,9 +30,14 @@ Status NothingToDo(const Graph& g, const QuantPlan& plan) {
   for (const PlannedNode& p : plan.nodes)
     if (p.op && p.op->role == QuantRole::kWeighted)
       reasons.push_back(Cat(Describe(*p.node), ": ", p.reason));
+  const bool has_recurrent = std::ranges::any_of(
+      g.nodes(), [](const auto& n) { return n->def().traits.Has(Trait::kRecurrent); });
   if (reasons.empty())
     return Unsupported(Cat("no layer can be INT8: the model has no convolution or matrix product",
-                           BesideBodies(g)));
+                           BesideBodies(g),
+                           has_recurrent ? "; --mode weight-only and dynamic store the weights of "
+                                           "its recurrent layers in 8 bits"
+                                         : ""));
   return Unsupported(Cat("no layer can be INT8: ", FirstReasons(std::move(reasons))));
 }
 

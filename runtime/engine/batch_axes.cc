@@ -16,19 +16,42 @@ namespace {
 struct Role {
   enum class Kind : uint8_t {
     kFree,     ///< not at all
-    kRows,     ///< its rows along `axis` belong to the requests
-    kAlike,    ///< as long as the batch along `axis`, every row the same
+    kRows,     ///< its rows along `axis` belong to the requests, equally many to each, in order
+    kAlike,    ///< as long as the batch, or a multiple, along `axis`; the same for each request
     kExtents,  ///< whole numbers made of extents alone
   };
   Kind kind = Kind::kFree;
   int axis = -1;
+  /// So often the requests follow each other on the axis, all of them each time: 1 where it is
+  /// [batch] or [batch, ...] merged, T where it is [T, batch, ...] merged. Unknown: all indices are
+  /// alike, so that any number is right.
+  Dim rounds = 1;
 };
 
-/// The axis whose extent is `batch`, -1: none; nullopt where another extent hangs on it, or two do.
+/// How many indices each request has on an axis of this extent: 1 where it is `batch`, k where it
+/// is k of them merged with it. Unknown: the extent is no multiple of `batch`.
+Dim IndicesEach(const Dim& extent, const std::string& batch) {
+  const Dim each = extent.ExactDiv(Dim::Symbol(batch));
+  return each.is_unknown() || HangsOn(each, batch) ? Dim() : each;
+}
+
+/// The axis whose extent is `batch` or a multiple of it, -1: none; nullopt where another extent
+/// hangs on it, or two do.
 std::optional<int> AxisOf(const Shape& shape, const std::string& batch) {
-  const auto axes = AxesNamed(shape, batch);
-  if (!axes || axes->size() > 1) return std::nullopt;
-  return axes->empty() ? -1 : axes->front();
+  int axis = -1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (!HangsOn(shape[i], batch)) continue;
+    if (axis >= 0 || IndicesEach(shape[i], batch).is_unknown()) return std::nullopt;
+    axis = i;
+  }
+  return axis;
+}
+
+/// How many runs of what lies on `axis` and behind it there are.
+Dim RunsOf(const Shape& shape, int axis) {
+  Dim runs = 1;
+  for (int i = 0; i < axis; ++i) runs = runs * shape[i];
+  return runs;
 }
 
 class Proof {
@@ -48,6 +71,9 @@ class Proof {
       const Role role = RoleOf(v);
       if (axes.reason.empty() && role.kind == Role::Kind::kExtents)
         axes.reason = Cat("output ", Depends(*v));
+      if (axes.reason.empty() && role.axis >= 0 && v->shape()[role.axis].symbol() != batch_)
+        axes.reason = Cat("node ", Describe(*v->producer()), ": extents of output ", Quoted(*v),
+                          " ", v->shape().ToString(), " mix ", batch_, " with others");
       axes.outputs.push_back(role.axis);
     }
     axes.proved = axes.reason.empty();
@@ -73,7 +99,7 @@ class Proof {
     for (const Value* in : node.inputs())
       if (const auto it = made_by_.find(in); it != made_by_.end()) first = it->second;
     made_by_[&v] = first;
-    return {Role::Kind::kExtents, -1};
+    return {Role::Kind::kExtents};
   }
 
   std::string Inputs(std::vector<int>& axes) {
@@ -84,10 +110,10 @@ class Proof {
       if (!CanBeCut(v->dtype()))
         return Cat("input ", Quoted(*v), " is ", ToString(v->type()), ", which cannot be cut");
       const auto axis = AxisOf(v->shape(), batch_);
-      if (!axis || *axis < 0)
+      if (!axis || *axis < 0 || v->shape()[*axis].symbol() != batch_)
         return Cat("input ", Quoted(*v), " is ", ToString(v->type()), ": it has not one axis of ",
                    batch_);
-      roles_[v] = {Role::Kind::kRows, *axis};
+      roles_[v] = {.kind = Role::Kind::kRows, .axis = *axis};
       axes.push_back(*axis);
     }
     return "";
@@ -138,6 +164,7 @@ class Proof {
     int axis = -1;
     if (std::string why = Checked(v, axis); !why.empty()) return why;
     if (axis < 0) return Cat("its result ", Quoted(v), " has no axis of ", batch_);
+    Dim rounds;
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       const Role in = RoleOf(node.input(i));
       if (in.kind == Role::Kind::kFree) continue;
@@ -148,12 +175,40 @@ class Proof {
                      "run: ", v.shape().ToString());
         continue;
       }
-      if (!AreLinked(links, i, in.axis, o, axis))
+      const auto here = Rounds(node, links, i, o, axis);
+      const auto agreed = here ? Agreed(rounds, *here) : std::nullopt;
+      if (!agreed)
         return Cat("axis ", in.axis, " of operand ", Quoted(*node.input(i)),
                    " does not stay apart in ", Quoted(v));
+      rounds = *agreed;
     }
-    role = {Role::Kind::kRows, axis};
+    role = {Role::Kind::kRows, axis, rounds.is_unknown() ? Dim(1) : rounds};
     return "";
+  }
+
+  /// What a request has on the axis of operand `i` reaches what it has on that of the result, which
+  /// has so many rounds; nullopt: it may reach what others have.
+  std::optional<Dim> Rounds(const Node& node, const AxisLinks& links, size_t i, size_t o,
+                            int axis) const {
+    const Role in = RoleOf(node.input(i));
+    if (AreLinked(links, i, in.axis, o, axis)) return in.rounds;
+    if (!node.Is(Trait::kView) || i != 0) return std::nullopt;
+    // Elements keep their order: as many requests lie before each of them as before.
+    const Shape &from = node.input(i)->shape(), &to = node.output(o)->shape();
+    const Dim runs = RunsOf(to, axis);
+    if (runs.KnownEqual(0)) return std::nullopt;
+    const Dim rounds =
+        (RunsOf(from, in.axis) * (in.rounds.is_unknown() ? 1 : in.rounds)).ExactDiv(runs);
+    if (rounds.is_unknown() || rounds.KnownEqual(0) ||
+        IndicesEach(to[axis], batch_).ExactDiv(rounds).is_unknown())
+      return std::nullopt;
+    return rounds;
+  }
+
+  /// Both are right of one axis; nullopt: they contradict each other.
+  static std::optional<Dim> Agreed(const Dim& a, const Dim& b) {
+    if (a.is_unknown() || b.is_unknown()) return a.is_unknown() ? b : a;
+    return a.KnownEqual(b) ? std::optional(a) : std::nullopt;
   }
 
   /// Of constants and extents alone: rows that are alike, or numbers that depend on the extents.
@@ -167,22 +222,27 @@ class Proof {
     const bool fills = node.Is(Trait::kGenerator) && !node.Is(Trait::kShapeMath) &&
                        node.inputs().size() == 1 && node.input(0)->elements() &&
                        *node.input(0)->elements() == v.shape().dims();
+    // A table once for each request.
+    const bool tiles = axis >= 0 && node.Is("Tile");
     bool linked = false, lengths = false;
+    Dim rounds = tiles ? 1 : Dim();
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       const Role in = RoleOf(node.input(i));
       if (in.kind == Role::Kind::kFree) continue;
       const bool length = in.kind == Role::Kind::kExtents && (fills || OnlySaysLengths(node, i));
-      const bool link =
-          in.kind == Role::Kind::kAlike && axis >= 0 && AreLinked(links, i, in.axis, o, axis);
-      linked |= link;
+      const auto here = in.kind == Role::Kind::kAlike && axis >= 0 ? Rounds(node, links, i, o, axis)
+                                                                   : std::nullopt;
+      const auto agreed = here ? Agreed(rounds, *here) : std::nullopt;
+      if (agreed) rounds = *agreed;
+      linked |= agreed.has_value();
       lengths |= length;
-      if (!length && !link) return role = MadeOfExtents(node, v), "";
+      if (!length && !agreed) return role = MadeOfExtents(node, v), "";
     }
-    const bool alike = axis < 0 || repeats || fills || linked;
+    const bool alike = axis < 0 || repeats || fills || linked || tiles;
     if (!alike || (lengths && HasUnknownExtent(v)))
       role = MadeOfExtents(node, v);
     else
-      role = axis < 0 ? Role{} : Role{Role::Kind::kAlike, axis};
+      role = axis < 0 ? Role{} : Role{Role::Kind::kAlike, axis, rounds};
     return "";
   }
 

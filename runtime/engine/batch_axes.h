@@ -19,8 +19,9 @@ struct BatchAxes {
 
 /// The batch is a symbol among the extents of the first input, or the first extent of the only
 /// input where the model leaves that open without a name. Every input has it on one axis, and
-/// every value that depends on an input has it on one axis whose indices stay apart: what a request
-/// holds reaches its own rows of the outputs and no others. Refused: inputs of fixed extents or
+/// every value that depends on an input has it on one axis, alone or merged with what each request
+/// holds, whose indices stay apart: what a request holds reaches its own rows of the outputs and no
+/// others. Refused: inputs of fixed extents or
 /// without that symbol, operators that reduce, mix or carry along the axis or of which nothing is
 /// known, random operators, numbers made of the extent itself, values that are no tensors or whose
 /// elements share bytes.

@@ -9,7 +9,7 @@
 namespace infer::engine {
 namespace {
 
-// Operands of Slice.
+constexpr size_t kSizesOfResize = 3, kRepeatsOfTile = 1;
 constexpr size_t kStartsOfSlice = 1, kEndsOfSlice = 2, kAxesOfSlice = 3, kStepsOfSlice = 4;
 
 /// Symbols that stand for expressions are named by them: "floor((N+1)/2)" names N, "N_long" does
@@ -72,6 +72,8 @@ bool HasUnknownExtent(const Value& v) {
 
 bool OnlySaysLengths(const Node& node, size_t operand) {
   if (IsSlice(node)) return operand == kEndsOfSlice;
+  if (node.Is("Resize")) return operand == kSizesOfResize;
+  if (node.Is("Tile")) return operand == kRepeatsOfTile;
   // Lengths of several results are where the next ones begin.
   return operand > 0 && node.outputs().size() == 1 && !node.Is(Trait::kLookup) &&
          node.IsAny(Trait::kView | Trait::kStrided);

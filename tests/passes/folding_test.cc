@@ -87,9 +87,22 @@ TEST(Folding, StepsThatLeaveOneWeightForAnotherAreFoldedTogether) {
   EXPECT_THAT(more.notes, Contains(HasSubstr("its result would be too large")));
 }
 
-/// The sum is one number, but on the way to it stand a million.
+/// The bias of places in a window by layers of a table of distances (Swin V2): the hidden layer is
+/// larger than the weights, the bias smaller.
+TEST(Folding, LayersOfATableAreFoldedTogether) {
+  Graph g = Parsed(R"(graph g(c: bool[]) -> (y) { t = const f32[225,2] ~1  w = const f32[2,512] ~2
+    b = const f32[512] ~3  v = const f32[512,4] ~4  s = const i64[3] {15,15,4}
+    m = MatMul(t, w)  a = Add(m, b)  r = Relu(a)  o = MatMul(r, v)  q = Reshape(o, s)
+    p = Transpose(q) {perm=[2,0,1]}  f = Cast(c) {to=1}  y = Mul(p, f) })");
+  const OptimizeReport r = Optimized(g);
+  EXPECT_EQ(g.total_nodes(), 2u) << Print(g, {.max_elements = 4, .types = true});
+  EXPECT_EQ(r.after.constant_bytes, 4 * 225 * 4);
+}
+
+/// The sum is one number, but on the way to it stand five million.
 TEST(Folding, AFewBytesDoNotBecomeManyOnTheWay) {
-  Graph g = Parsed(R"(graph g(c: bool[]) -> (y) { k = const f32[1] {0.5}  s = const i64[1] {1000000}
+  Graph g =
+      Parsed(R"(graph g(c: bool[]) -> (y) { k = const f32[1] {0.5}  s = const i64[1] {5000000}
     e = Expand(k, s)  r = ReduceSum(e)  f = Cast(c) {to=1}  y = Mul(r, f) })");
   const OptimizeReport r = Optimized(g);
   EXPECT_THAT(r.notes, Contains(HasSubstr("its result would be too large")));

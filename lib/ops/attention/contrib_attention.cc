@@ -288,6 +288,14 @@ Cost CostSelf(const OpCall& call) {
   return FlopsOf(c, m->b, call.Int("num_heads"), m->s, m->t(), m->d, m->e);
 }
 
+/// Samples of the operand, the mask, the past and the bias of scores. The past and the present have
+/// keys and values first.
+void PackedAttentionAxes(const OpCall& call, AxisLinks& links) {
+  for (size_t out = 0; out < call.num_outputs(); ++out)
+    for (const size_t in : {0, 3, 4, 5})
+      LinkSame(call, in, in == 4 ? 1 : 0, out, static_cast<int>(out), links);
+}
+
 }  // namespace
 
 std::span<const OpDef> ContribAttentionOps() {
@@ -301,6 +309,7 @@ std::span<const OpDef> ContribAttentionOps() {
           .domain = kMicrosoft,
           .doc = "Self-attention with its projection, masks and a past.",
           .traits = Trait::kAttention,
+          .axes = PackedAttentionAxes,
           .inputs = {{"input", "T"},
                      {"weights", "T"},
                      {"bias", "T", Arity::kOptional},

@@ -288,6 +288,13 @@ Status RunContribRotary(OpRun& run) {
   return {};
 }
 
+/// Samples, each with positions of its own.
+void ContribRotaryAxes(const OpCall& call, AxisLinks& links) {
+  LinkSame(call, 0, 0, 0, 0, links);
+  if (call.has_input(1) && call.shape(1).has_rank() && call.shape(1).rank() == 2)
+    LinkSame(call, 1, 0, 0, 0, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> ContribGroupAttentionOps() {
@@ -352,6 +359,7 @@ std::span<const OpDef> ContribGroupAttentionOps() {
           .domain = kMicrosoft,
           .doc = "Rotates pairs of elements of every head by angles of the token's position.",
           .traits = Trait::kAttention,
+          .axes = ContribRotaryAxes,
           .inputs = {{"input", "T"}, {"position_ids", "M"}, {"cos_cache", "T"}, {"sin_cache", "T"}},
           .outputs = {{"output", "T"}},
           .attrs = {{"interleaved", AttrKind::kInt, int64_t{0}},

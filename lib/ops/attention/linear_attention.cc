@@ -214,6 +214,22 @@ Cost CostLinearAttention(const OpCall& call) {
 
 constexpr TypeSet kStateTypes{DType::kF32, DType::kF16, DType::kBF16};
 
+/// Samples of these operands, in both results.
+void LinkSamples(const OpCall& call, std::span<const size_t> operands, AxisLinks& links) {
+  for (const size_t in : operands)
+    for (size_t out = 0; out < call.num_outputs(); ++out) LinkSame(call, in, 0, out, 0, links);
+}
+
+void CausalConvWithStateAxes(const OpCall& call, AxisLinks& links) {
+  static constexpr size_t kOperands[] = {0, 3};
+  LinkSamples(call, kOperands, links);
+}
+
+void LinearAttentionAxes(const OpCall& call, AxisLinks& links) {
+  static constexpr size_t kOperands[] = {0, 1, 2, 3, 4, 5};
+  LinkSamples(call, kOperands, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> LinearAttentionOps() {
@@ -222,6 +238,7 @@ std::span<const OpDef> LinearAttentionOps() {
           .name = "CausalConvWithState",
           .doc = "Convolution of each channel with what came before, which it hands on.",
           .traits = Trait::kScan,
+          .axes = CausalConvWithStateAxes,
           .since = 27,
           .versions = {27},
           .inputs = {{"input", "T"},
@@ -243,6 +260,7 @@ std::span<const OpDef> LinearAttentionOps() {
           .name = "LinearAttention",
           .doc = "Attention whose keys and values are summed up in a state of fixed size.",
           .traits = Trait::kAttention | Trait::kScan,
+          .axes = LinearAttentionAxes,
           .since = 27,
           .versions = {27},
           .inputs = {{"query", "T"},

@@ -124,6 +124,11 @@ Cost CostDeformConv(const OpCall& call) {
   return c;
 }
 
+/// Samples of the operand, with their offsets and mask.
+void DeformConvAxes(const OpCall& call, AxisLinks& links) {
+  for (const size_t in : {0, 2, 4}) LinkSame(call, in, 0, 0, 0, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> DeformConvOps() {
@@ -132,6 +137,7 @@ std::span<const OpDef> DeformConvOps() {
           .name = "DeformConv",
           .doc = "Convolution whose sampling points are moved by an operand, with a mask.",
           .traits = Trait::kContraction,
+          .axes = DeformConvAxes,
           .since = 19,
           .versions = {19, 22},
           .inputs = {{"X", "T"},

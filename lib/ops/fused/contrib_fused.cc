@@ -220,6 +220,30 @@ Cost CostMatMulNBits(const OpCall& call) {
   return c;
 }
 
+/// Samples of the operand and of what is added to the result.
+void FusedConvAxes(const OpCall& call, AxisLinks& links) {
+  LinkSame(call, 0, 0, 0, 0, links);
+  LinkSame(call, 3, 0, 0, 0, links);
+}
+
+void FusedGemmAxes(const OpCall& call, AxisLinks& links) {
+  LinkSame(call, 0, call.Int("transA") != 0 ? 1 : 0, 0, 0, links);
+  LinkBroadcast(call, 2, links);
+}
+
+/// Axes of matrices, and the rows of A. The helper tells where an operand has them.
+void RowsOfFusedMatMul(const OpCall& call, AxisLinks& links) {
+  const Shape &a = call.shape(0), &b = call.shape(1), &y = call.out(0).shape;
+  if (!a.has_rank() || !b.has_rank() || !y.has_rank() || a.rank() < 2 || b.rank() < 2) return;
+  for (const size_t in : {0, 1}) {
+    const int rank = call.shape(in).rank();
+    const std::vector<int> at = FusedMatMulAxes(call, rank, in);
+    for (int i = 0; i + 2 < rank; ++i)
+      LinkSame(call, in, at[static_cast<size_t>(i)], 0, y.rank() - rank + i, links);
+    if (in == 0) LinkSame(call, 0, at[static_cast<size_t>(rank - 2)], 0, y.rank() - 2, links);
+  }
+}
+
 }  // namespace
 
 std::vector<int> FusedMatMulAxes(int rank, bool trans, bool trans_batch) {
@@ -243,6 +267,7 @@ std::span<const OpDef> ContribFusedOps() {
           .domain = kMicrosoft,
           .doc = "Conv, an addition and an activation.",
           .traits = Trait::kContraction,
+          .axes = FusedConvAxes,
           .inputs =
               {{"X", "T"}, {"W", "T"}, {"B", "T", Arity::kOptional}, {"Z", "T", Arity::kOptional}},
           .outputs = {{"Y", "T"}},
@@ -270,6 +295,7 @@ std::span<const OpDef> ContribFusedOps() {
           .domain = kMicrosoft,
           .doc = "Gemm and an activation.",
           .traits = Trait::kContraction,
+          .axes = FusedGemmAxes,
           .inputs = {{"A", "T"}, {"B", "T"}, {"C", "T", Arity::kOptional}},
           .outputs = {{"Y", "T"}},
           .attrs = {{"activation", AttrKind::kString},
@@ -296,6 +322,7 @@ std::span<const OpDef> ContribFusedOps() {
           .domain = kMicrosoft,
           .doc = "alpha times the product of perhaps transposed operands.",
           .traits = Trait::kContraction,
+          .axes = RowsOfFusedMatMul,
           .inputs = {{"A", "T"}, {"B", "T"}},
           .outputs = {{"Y", "T"}},
           .attrs = {{"alpha", AttrKind::kFloat, 1.0f},
@@ -317,6 +344,7 @@ std::span<const OpDef> ContribFusedOps() {
           .domain = kMicrosoft,
           .doc = "Product with weights of 2, 4 or 8 bits, scaled per block of a row.",
           .traits = Trait::kContraction,
+          .axes = AllButLastAxis,
           .inputs = {{"A", "T1"},
                      {"B", "T2"},
                      {"scales", "T1"},

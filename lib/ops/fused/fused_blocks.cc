@@ -18,6 +18,8 @@ void SkipNormAxes(const OpCall& call, AxisLinks& links) {
   for (size_t i = 2; i < std::min<size_t>(call.num_inputs(), 4); ++i) LinkBroadcast(call, i, links);
 }
 
+void SqueezeExciteAxes(const OpCall& call, AxisLinks& links) { LinkSame(call, 0, 0, 0, 0, links); }
+
 }  // namespace
 
 std::span<const OpDef> FusedBlockOps() {
@@ -94,6 +96,7 @@ std::span<const OpDef> FusedBlockOps() {
        .domain = "infer",
        .doc = "y = activation(x w1 + b1) w2 + b2, activation \"Op\" or \"Op {attributes}\".",
        .traits = Trait::kBlock,
+       .axes = AllButLastAxis,
        .inputs = {{"x", "T"}, {"w1", "T"}, {"b1", "T"}, {"w2", "T"}, {"b2", "T"}},
        .outputs = {{"y", "T"}},
        .attrs = {{"activation", AttrKind::kString, std::string("Relu")}},
@@ -108,6 +111,7 @@ std::span<const OpDef> FusedBlockOps() {
        .domain = "infer",
        .doc = "y = x * gate(conv(activation(conv(mean of x by channel)))), 1x1 convolutions.",
        .traits = Trait::kBlock | Trait::kNormalization,
+       .axes = SqueezeExciteAxes,
        .inputs = {{"x", "T"}, {"w1", "T"}, {"b1", "T"}, {"w2", "T"}, {"b2", "T"}},
        .outputs = {{"y", "T"}},
        .attrs = {{"activation", AttrKind::kString, std::string("Relu")},

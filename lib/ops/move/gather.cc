@@ -245,6 +245,35 @@ PermuteResult PermuteGather(const OpCall& call, const Perm& perm, PermutedCall t
   return to;
 }
 
+/// A tuple reads within its own sample, the first batch_dims axes; what it does not name is read
+/// whole.
+void GatherNDAxes(const OpCall& call, AxisLinks& links) {
+  const Shape &x = call.shape(0), &indices = call.shape(1);
+  if (!x.has_rank() || !indices.has_rank() || indices.rank() < 1 || !indices[-1].is_static())
+    return;
+  const int batch = static_cast<int>(call.Int("batch_dims"));
+  const int named = batch + static_cast<int>(indices[-1].value());
+  for (int i = 0; i + 1 < indices.rank(); ++i) LinkSame(call, 1, i, 0, i, links);
+  for (int i = 0; i < batch; ++i) LinkSame(call, 0, i, 0, i, links);
+  for (int i = named; i < x.rank(); ++i)
+    LinkSame(call, 0, i, 0, indices.rank() - 1 + i - named, links);
+}
+
+void CompressAxes(const OpCall& call, AxisLinks& links) {
+  if (call.HasAttr("axis")) AllButAxis(call, links);
+}
+
+/// All axes but that of time; each sample has a length of its own.
+void ReverseSequenceAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  const auto time = NormalizeAxis(call.Int("time_axis"), s.rank());
+  const auto batch = NormalizeAxis(call.Int("batch_axis"), s.rank());
+  if (!time.ok() || !batch.ok()) return;
+  LinkAllBut(call, {*time}, links);
+  LinkSame(call, 1, 0, 0, *batch, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> GatherOps() {
@@ -290,6 +319,7 @@ std::span<const OpDef> GatherOps() {
           .name = "GatherND",
           .doc = "Slices of `data` picked by index tuples (the last axis of `indices`).",
           .traits = Trait::kMove | Trait::kLookup,
+          .axes = GatherNDAxes,
           .since = 11,
           .versions = {11, 12, 13},
           .inputs = {{"data", "T"}, {"indices", "i64"}},
@@ -307,6 +337,7 @@ std::span<const OpDef> GatherOps() {
           .name = "Compress",
           .doc = "The slices along an axis (or elements) where the condition holds.",
           .traits = Trait::kMove | Trait::kSelection,
+          .axes = CompressAxes,
           .since = 9,
           .versions = {9, 11, 28},
           .inputs = {{"input", "T"}, {"condition", "T1"}},
@@ -322,6 +353,7 @@ std::span<const OpDef> GatherOps() {
           .name = "ReverseSequence",
           .doc = "Reverses the first sequence_lens[b] steps of each batch entry.",
           .traits = Trait::kMove,
+          .axes = ReverseSequenceAxes,
           .since = 10,
           .versions = {10, 28},
           .inputs = {{"input", "T"}, {"sequence_lens", "i64"}},

@@ -227,6 +227,14 @@ Status RunTrilu(OpRun& run) {
   return {};
 }
 
+/// Every axis of the indices, around the new one.
+void ExpandedIndexAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), s.rank() + 1);
+  for (int i = 0; axis.ok() && i < s.rank(); ++i) LinkSame(call, 0, i, 0, i + (i >= *axis), links);
+}
+
 }  // namespace
 
 std::span<const OpDef> GenerateOps() {
@@ -282,6 +290,7 @@ std::span<const OpDef> GenerateOps() {
           .name = "OneHot",
           .doc = "values[1] at the position that an index names along a new axis, else values[0].",
           .traits = Trait::kGenerator | Trait::kEnlarging,
+          .axes = ExpandedIndexAxes,
           .since = 9,
           .versions = {9, 11, 28},
           .inputs = {{"indices", "T1"}, {"depth", "T2"}, {"values", "T3"}},

@@ -195,6 +195,17 @@ Status RunCol2Im(OpRun& run) {
   return {};
 }
 
+/// Samples and channels of X are apart; positions of the grid are those of the result.
+void GridSampleAxes(const OpCall& call, AxisLinks& links) {
+  SampleAndChannelAxes(call, links);
+  const Shape& grid = call.shape(1);
+  LinkSame(call, 1, 0, 0, 0, links);
+  for (int i = 1; grid.has_rank() && i + 1 < grid.rank(); ++i)
+    LinkSame(call, 1, i, 0, i + 1, links);
+}
+
+void AffineGridAxes(const OpCall& call, AxisLinks& links) { LinkSame(call, 0, 0, 0, 0, links); }
+
 }  // namespace
 
 std::span<const OpDef> GridOps() {
@@ -203,6 +214,7 @@ std::span<const OpDef> GridOps() {
           .name = "GridSample",
           .doc = "Samples X at the positions of a grid: nearest, linear or cubic.",
           .traits = Trait::kSampling,
+          .axes = GridSampleAxes,
           .since = 20,
           .versions = {16, 20, 22},
           .inputs = {{"X", "T1"}, {"grid", "T2"}},
@@ -222,6 +234,7 @@ std::span<const OpDef> GridOps() {
           .name = "AffineGrid",
           .doc = "The sampling grid of a batch of affine maps.",
           .traits = Trait::kGenerator,
+          .axes = AffineGridAxes,
           .since = 20,
           .versions = {20},
           .inputs = {{"theta", "T1"}, {"size", "i64"}},

@@ -200,6 +200,22 @@ Status RunTensorScatter(OpRun& run) {
   return {};
 }
 
+/// An update moves along one axis; on all others it stays where its index lies.
+void ScatterElementsAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), s.rank());
+  if (!axis.ok()) return;
+  for (size_t in = 0; in < 3; ++in)
+    for (int i = 0; i < s.rank(); ++i)
+      if (i != *axis) LinkSame(call, in, i, 0, i, links);
+}
+
+/// Samples, each with an index of its own.
+void TensorScatterAxes(const OpCall& call, AxisLinks& links) {
+  for (size_t in = 0; in < 3; ++in) LinkSame(call, in, 0, 0, 0, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> ScatterOps() {
@@ -208,6 +224,7 @@ std::span<const OpDef> ScatterOps() {
           .name = "ScatterElements",
           .doc = "`data` with single elements replaced or reduced, displaced along one axis.",
           .traits = Trait::kMove,
+          .axes = ScatterElementsAxes,
           .since = 11,
           .versions = {11, 13, 16, 18},
           .inputs = {{"data", "T"}, {"indices", "Tind"}, {"updates", "T"}},
@@ -253,6 +270,7 @@ std::span<const OpDef> ScatterOps() {
           .name = "TensorScatter",
           .doc = "A key/value cache with new entries written at each batch entry's index.",
           .traits = Trait::kMove,
+          .axes = TensorScatterAxes,
           .since = 24,
           .versions = {24},
           .inputs = {{"past_cache", "T"},

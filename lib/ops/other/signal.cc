@@ -251,6 +251,17 @@ Cost CostStft(const OpCall& call) {
   return c;
 }
 
+/// All axes but the transformed one and the last, of real and imaginary parts.
+void DftAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  const Tensor* given = call.has_input(2) ? call.constant(2) : nullptr;
+  if (!s.has_rank() || (call.has_input(2) && !given)) return;
+  const auto axis = NormalizeAxis(given ? given->IntAt(0) : -2, s.rank());
+  if (axis.ok()) LinkAllBut(call, {*axis, s.rank() - 1}, links);
+}
+
+void StftAxes(const OpCall& call, AxisLinks& links) { LinkSame(call, 0, 0, 0, 0, links); }
+
 }  // namespace
 
 Status AreNumbers(OpRun& run, std::initializer_list<size_t> operands) {
@@ -273,6 +284,7 @@ std::span<const OpDef> SignalOps() {
           .name = "DFT",
           .doc = "Discrete Fourier transform along one axis; the last axis is (real, imaginary).",
           .traits = Trait::kSignal,
+          .axes = DftAxes,
           .since = 20,
           .versions = {17, 20},
           .inputs = {{"input", "T1"},
@@ -297,6 +309,7 @@ std::span<const OpDef> SignalOps() {
           .name = "STFT",
           .doc = "Discrete Fourier transforms of a signal's overlapping, windowed frames.",
           .traits = Trait::kSignal,
+          .axes = StftAxes,
           .since = 17,
           .versions = {17},
           .inputs = {{"signal", "T1"},

@@ -262,6 +262,18 @@ Status LiftDynamicQuantizeMatMul(NodeSpec node, int, LiftContext& out) {
   return {};
 }
 
+void QGemmAxes(const OpCall& call, AxisLinks& links) {
+  LinkSame(call, 0, call.Int("transA") != 0 ? 1 : 0, 0, 0, links);
+}
+
+/// The indices lie where the axis was that they name.
+void GatherBlockAxes(const OpCall& call, AxisLinks& links) {
+  const Shape &data = call.shape(0), &index = call.shape(1);
+  if (!data.has_rank() || !index.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("gather_axis"), data.rank());
+  for (int i = 0; axis.ok() && i < index.rank(); ++i) LinkSame(call, 1, i, 0, *axis + i, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> ContribIntegerOps() {
@@ -273,6 +285,7 @@ std::span<const OpDef> ContribIntegerOps() {
           .domain = kMicrosoft,
           .doc = "Gemm of quantized matrices and an int32 C, into quantized values or f32.",
           .traits = Trait::kContraction | Trait::kQuantization,
+          .axes = QGemmAxes,
           .inputs = {{"A", "TA"},
                      {"a_scale", "T"},
                      {"a_zero_point", "TA"},
@@ -310,6 +323,7 @@ std::span<const OpDef> ContribIntegerOps() {
           .domain = kMicrosoft,
           .doc = "Gather from a table of 2-, 4- or 8-bit codes with a scale per block.",
           .traits = Trait::kMove | Trait::kQuantization,
+          .axes = GatherBlockAxes,
           .inputs = {{"data", "T1"},
                      {"indices", "Tind"},
                      {"scales", "T2"},

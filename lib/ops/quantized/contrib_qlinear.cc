@@ -278,6 +278,19 @@ Status RunQLinear(OpRun& run) {
   return {};
 }
 
+/// Samples, axis 0 in every layout, are apart where the plain operator keeps them so.
+void SampleAxes(const OpCall& call, AxisLinks& links) {
+  const Row& row = RowOf(call.def().name);
+  const std::vector<size_t> operands = OperandsOf(row, call.num_inputs());
+  PlainCall plain(call, row, operands);
+  if (!plain.call.def().infer(plain.call).ok()) return;
+  for (AxisLink l : AxesOf(plain.call)) {
+    if (l.kind != AxisLink::Kind::kSame || l.from.axis != 0 || l.to.axis != 0) continue;
+    l.from.value = operands[l.from.value];
+    links.push_back(l);
+  }
+}
+
 // ---- Definitions -----------------------------------------------------------------------------
 
 using Params = std::vector<ParamDef>;
@@ -288,6 +301,7 @@ OpDef QLinearOp(std::string_view name, std::string_view doc, Params inputs, Para
           .domain = kMicrosoft,
           .doc = doc,
           .traits = Trait::kQuantization,
+          .axes = SampleAxes,
           .inputs = std::move(inputs),
           .outputs = {output},
           .attrs = std::move(attrs),
@@ -378,6 +392,7 @@ std::span<const OpDef> ContribQLinearOps() {
        .domain = kMicrosoft,
        .doc = "Concat of quantized tensors, each with a scale and a zero point.",
        .traits = Trait::kQuantization,
+       .axes = SampleAxes,
        .inputs = {{"Y_scale", "f32"},
                   {"Y_zero_point", "T8"},
                   {"inputs", "TV", Arity::kVariadic, 1, true}},
@@ -394,6 +409,7 @@ std::span<const OpDef> ContribQLinearOps() {
        .domain = kMicrosoft,
        .doc = "Where of quantized tensors.",
        .traits = Trait::kQuantization,
+       .axes = SampleAxes,
        .inputs = {{"condition", "B"},
                   {"X", "T"},
                   {"x_scale", "f32"},

@@ -191,6 +191,16 @@ const std::vector<AttrDef>& ConvAttrs() {
   return attrs;
 }
 
+/// Channels have scales and zero points of their own: only samples are apart.
+void SampleAxis(const OpCall& call, AxisLinks& links) { LinkSame(call, 0, 0, 0, 0, links); }
+
+/// Of a product of two operands, all axes of the first but the last one.
+void RowsOfProduct(const OpCall& call, AxisLinks& links) {
+  const Shape &a = call.shape(0), &y = call.out(0).shape;
+  for (int i = 0; a.has_rank() && y.has_rank() && i + 1 < a.rank(); ++i)
+    LinkSame(call, 0, i, 0, y.rank() - a.rank() + i, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> QLinearOps() {
@@ -199,6 +209,7 @@ std::span<const OpDef> QLinearOps() {
           .name = "ConvInteger",
           .doc = "Convolution of 8-bit integers into int32; zero points are taken away first.",
           .traits = Trait::kContraction | Trait::kQuantization,
+          .axes = SampleAxis,
           .since = 10,
           .versions = {10},
           .inputs = {{"x", "T1"},
@@ -221,6 +232,7 @@ std::span<const OpDef> QLinearOps() {
           .name = "MatMulInteger",
           .doc = "Product of matrices of 8-bit integers into int32; zero points are taken away.",
           .traits = Trait::kContraction | Trait::kQuantization,
+          .axes = RowsOfProduct,
           .since = 10,
           .versions = {10},
           .inputs = {{"A", "T1"},
@@ -242,6 +254,7 @@ std::span<const OpDef> QLinearOps() {
           .name = "QLinearConv",
           .doc = "Convolution of quantized values into quantized values.",
           .traits = Trait::kContraction | Trait::kQuantization,
+          .axes = SampleAxis,
           .since = 10,
           .versions = {10},
           .inputs = {{"x", "T1"},
@@ -277,6 +290,7 @@ std::span<const OpDef> QLinearOps() {
           .name = "QLinearMatMul",
           .doc = "Product of quantized matrices into a quantized matrix.",
           .traits = Trait::kContraction | Trait::kQuantization,
+          .axes = RowsOfProduct,
           .since = 10,
           .versions = {10, 21},
           .inputs = {{"a", "T1"},

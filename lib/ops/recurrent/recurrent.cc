@@ -199,9 +199,13 @@ void RecurrentAxes(const OpCall& call, AxisLinks& links) {
   const bool batch_first = call.Int("layout") != 0;
   for (size_t i = 1; i <= 3; ++i)
     LinkSame(call, i, 0, 0, batch_first ? 2 : 1, links);  // directions
+  const int state = batch_first ? 0 : 1;
   for (size_t out = 0; out < call.num_outputs(); ++out) {
-    const int state = batch_first ? 0 : 1;
-    LinkSame(call, 0, state, out, out == 0 && !batch_first ? 2 : state, links);
+    const int samples = out == 0 && !batch_first ? 2 : state;
+    LinkSame(call, 0, state, out, samples, links);
+    LinkSame(call, 4, 0, out, samples, links);  // lengths of the sequences
+    for (const size_t initial : {5, 6})
+      if (initial < call.num_inputs()) LinkSame(call, initial, state, out, samples, links);
   }
 }
 

@@ -48,6 +48,8 @@ constexpr UnaryRow kUnary[] = {
     {"ThresholdedRelu", "", 26, "alpha"},
     {"Selu", "", 27, "alpha", "gamma"},
     {"Celu", "", 28, "alpha"},
+    {"Sin", "", 29},
+    {"Cos", "", 30},
 };
 
 struct ArithmeticRow {

@@ -15,7 +15,7 @@ KernelList HalfKernels(const Facts& facts);          ///< products in f16 (Compu
 KernelList MatMulKernels(const Facts& facts);        ///< MatMul, Gemm
 KernelList MatMulBitsKernels(const Facts& facts);    ///< products with weights of few bits
 KernelList ConvKernels(const Facts& facts);          ///< Conv, ConvTranspose
-KernelList PoolKernels(const Facts& facts);          ///< MaxPool, AveragePool, linear Resize
+KernelList PoolKernels(const Facts& facts);          ///< MaxPool, AveragePool, Resize, GridSample
 KernelList AttentionKernels(const Facts& facts);     ///< products around a Softmax, Attention
 KernelList GroupAttentionKernels(const Facts& facts);  ///< attention of grouped heads with caches
 KernelList RecurrentKernels(const Facts& facts);       ///< LSTM

@@ -1,7 +1,8 @@
-/// Pooling over up to three spatial axes, and linear resizing of as many.
+/// Pooling over up to three spatial axes, linear resizing of as many, and GridSample of two.
 #include <algorithm>
 
 #include "lib/ops/conv/conv_geometry.h"
+#include "lib/ops/move/grid_sampler.h"
 #include "runtime/vulkan/kernels/kernels.h"
 
 namespace infer::vulkan {
@@ -118,12 +119,42 @@ std::unique_ptr<Kernel> MakeResize(const StepCall& call, const Facts& facts) {
   });
 }
 
+/// Extents from which shaders/grid_sample.comp would no longer find positions exactly.
+constexpr int64_t kMostGridExtent = 4096;
+
+std::string RefuseGridSample(const StepCall& call, const DeviceFacts&) {
+  return RefuseUnlessPlainF32(call);
+}
+
+std::unique_ptr<Kernel> MakeGridSample(const StepCall& call, const Facts& facts) {
+  const Node& node = call.main();
+  return KernelOf([&node, facts](std::span<const Operand> in,
+                                 std::span<const Operand> out) -> Result<Prepared> {
+    const Dims &x = in[0].dims, &y = out[0].dims;
+    if (x.size() != 4) return Unsupported("not two spatial axes");
+    if (x[2] < 1 || x[3] < 1) return Unsupported("nothing to read");
+    if (std::max(x[2], x[3]) >= kMostGridExtent) return Unsupported("so large an extent");
+    const bool align = node.Attr<int64_t>("align_corners") != 0;
+    INFER_ASSIGN(const GridSampler sampler,
+                 GridSampler::Of(node.Attr<std::string>("mode"),
+                                 node.Attr<std::string>("padding_mode"), align));
+    const int64_t n = NumElements(y);
+    Push push;
+    push.U(n).U(y[1]).U(y[2] * y[3]).U(x[2]).U(x[3]).U(sampler.points());
+    push.U(static_cast<int64_t>(sampler.padding())).U(align ? 1 : 0);
+    LaunchBuilder b(facts, in, out);
+    b.DispatchElements("grid_sample", {}, {b.Read(0), b.Read(1), b.Write()}, push, n, 64);
+    return b.Finish("grid_sample");
+  });
+}
+
 }  // namespace
 
 KernelList PoolKernels(const Facts& facts) {
   return {Def(facts, "MaxPool", "", "pool", RefusePool, MakePool),
           Def(facts, "AveragePool", "", "pool", RefusePool, MakePool),
-          Def(facts, "Resize", "", "resize", RefuseResize, MakeResize)};
+          Def(facts, "Resize", "", "resize", RefuseResize, MakeResize),
+          Def(facts, "GridSample", "", "grid_sample", RefuseGridSample, MakeGridSample)};
 }
 
 }  // namespace infer::vulkan

@@ -186,6 +186,48 @@ float Pow(float x, float y) {
   return odd && (floatBitsToUint(x) >> 31) != 0u ? -a : a;
 }
 
+// x as a number of quarter turns and what is left of it, in [-pi/4, pi/4]. Pre: x >= 0, finite.
+float RestOfTurn(float x, out uint quarter) {
+  const float kHalfPi = 1.57079632679;
+  if (x < 8192.0) {  // Cody and Waite: pi/2 in three parts, the first two of few bits
+    float n = floor(x * 0.636619772 + 0.5);
+    quarter = uint(n);
+    precise float y = x - n * 1.5703125;
+    y = y - n * 4.837512969970703125e-4;
+    y = y - n * 7.549789948768648e-8;
+    return y;
+  }
+  // Payne and Hanek: of the bits of 2/pi those that matter modulo four quarters, times the mantissa.
+  const uint bits[8] = uint[8](0u, 0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u, 0xDB629599u,
+                               0x3C439041u, 0xFE5163ABu);
+  uint raw = floatBitsToUint(x);
+  uint mantissa = (raw & 0x7FFFFFu) | 0x800000u, skip = (raw >> 23) - 120u;
+  uint word = skip >> 5, shift = skip & 31u, w[3];
+  for (uint i = 0u; i < 3u; ++i)
+    w[i] = shift == 0u ? bits[word + i]
+                       : (bits[word + i] << shift) | (bits[word + i + 1u] >> (32u - shift));
+  uint high1, low1, high2, low2, carry;
+  umulExtended(mantissa, w[1], high1, low1);
+  umulExtended(mantissa, w[2], high2, low2);
+  uint middle = uaddCarry(low1, high2, carry), top = mantissa * w[0] + high1 + carry;
+  uint rest = (top << 2) | (middle >> 30);
+  quarter = (top >> 30) + (rest >> 31);
+  return float(int(rest)) * (kHalfPi / 4294967296.0);
+}
+
+// Cephes' sinf and cosf; the driver's own may err by 2^-11.
+float SinOrCos(float x, bool is_cosine) {
+  if (abs(x) == kInf) return kNaN;
+  uint quarter;
+  float y = RestOfTurn(abs(x), quarter), z = y * y;
+  bool negative = !is_cosine && floatBitsToUint(x) >> 31 != 0u;
+  if (is_cosine) quarter += 1u;
+  float s = (quarter & 1u) != 0u
+      ? 1.0 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5))
+      : y + y * z * (-1.6666654611e-1 + z * (8.3321608736e-3 + z * -1.9515295891e-4));
+  return negative != ((quarter & 2u) != 0u) ? -s : s;
+}
+
 // The functions of one operand. The numbers are those of UnaryCode (kernels/functions.h).
 float Apply(int op, float x, float a, float b) {
   // All but ThresholdedRelu. A driver may make max(x, 0), which loses NaN, of a comparison.
@@ -225,6 +267,8 @@ float Apply(int op, float x, float a, float b) {
     case 26: return x > a ? x : 0.0;
     case 27: return x < 0.0 ? b * (a * (Exp(x) - 1.0)) : b * x;  // Selu
     case 28: return x < 0.0 ? a * (Exp(x / a) - 1.0) : x;        // Celu
+    case 29: return SinOrCos(x, false);
+    case 30: return SinOrCos(x, true);
   }
   return x;
 }

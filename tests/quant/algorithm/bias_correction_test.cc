@@ -100,6 +100,24 @@ graph g(x: f32[1,4,4,4]) -> (y: f32[1,4,4,4]) {
 )"));
 }
 
+/// A table of positions through a layer of its own, where folding left it: nothing to observe, and
+/// no reason to give up the layers beside it.
+TEST(BiasCorrection, LayersOfConstantsAreLeftAlone) {
+  ExpectLessShift(Cat(R"(
+graph g(x: f32[4,8]) -> (y: f32[4,8]) {
+  w = const f32[8,8] {)",
+                      Weights(64, 1), R"(}
+  v = const f32[8,8] {)",
+                      Weights(64, 2), R"(}
+  t = const f32[4,8] ~3
+  b = const f32[8] {1, 2, 3, 4, 5, 6, 7, 8}
+  p = MatMul(t, v)
+  m = Gemm(x, w, b)
+  y = Add(m, p)
+}
+)"));
+}
+
 TEST(BiasCorrection, GroupsGemmAndTheAddOfAMatMul) {
   ExpectLessShift(Cat(R"(
 graph g(x: f32[1,4,4,4]) -> (y: f32[1,4,4,4]) {

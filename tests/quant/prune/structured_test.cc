@@ -184,6 +184,17 @@ TEST_F(StructuredTest, SizeAndSpeedAreGoals) {
   EXPECT_GE(r->speedup, 1.5);
   EXPECT_LT(r->speedup, 2.5);
 
+  // Widths that are slow: the search does not go past the largest share that is fast enough.
+  o.speedup = [](const Graph& dense, const Graph& pruned) -> Result<double> {
+    const auto times = static_cast<double>(FlopsOf(dense)) / static_cast<double>(FlopsOf(pruned));
+    return times > 2.2 && times < 3.3 ? 1.2 : std::pow(times, 0.8);
+  };
+  g = golden.Clone();
+  const auto past = Prune(g, o, 0);
+  ASSERT_TRUE(past.ok()) << past.status().message();
+  EXPECT_GE(past->speedup, 1.5);
+  EXPECT_LT(past->speedup, 2);
+
   o.speedup = [](const Graph&, const Graph&) -> Result<double> { return 1.0; };
   g = golden.Clone();
   EXPECT_THAT(Prune(g, o, 0).status().message(), HasSubstr("out of reach"));
@@ -288,6 +299,13 @@ TEST_F(StructuredTest, RefusesWithOneLine) {
   EXPECT_EQ(open.FindValue("x")->shape().ToString(), "[N,S,6]");
   Graph none = MustParse("graph g(x: f32[2,6]) -> (y) { w = const f32[6,16] ~1 y = MatMul(x, w) }");
   EXPECT_THAT(Prune(none, Flops(0.5), 0).status().message(), HasSubstr("an output of the graph"));
+}
+
+TEST_F(StructuredTest, TellsWhyOfEveryGroupWhereNoneCanBeNarrowed) {
+  Graph two = MustParse(R"(graph g(x: f32[2,6]) -> (y, z) { w = const f32[6,16] ~1 y = MatMul(x, w)
+    v = const f32[6,16] ~2 m = MatMul(x, v) z = Softmax(m) })");
+  EXPECT_THAT(Prune(two, Flops(0.5), 0).status().message(),
+              testing::AllOf(HasSubstr("'y' is an output of the graph"), HasSubstr("Softmax")));
 }
 
 /// The share that stays is the same for every batch.

@@ -210,6 +210,14 @@ TEST(QuantizeStatic, LargeBiasWidensTheScaleInsteadOfOverflowing) {
   EXPECT_GT(SqnrDb(golden, g, NormalSamples(golden, 8, 2)), 40);
 }
 
+TEST(QuantizeStatic, OfLayersThatItDoesNotCoverOtherModesAreNamed) {
+  Graph g = MustParse(R"(graph g(x: f32[5,1,3]) -> (y) { w = const f32[1,16,3] ~1
+    r = const f32[1,16,4] ~2  y = LSTM(x, w, r) {hidden_size=4} })");
+  const auto backend = MakeReferenceBackend();
+  EXPECT_THAT(QuantizeStatic(g, NormalSamples(g, 2, 1), *backend).status().message(),
+              HasSubstr("--mode weight-only"));
+}
+
 /// INT8 does not cover the LSTM, but its weights are stored in 8 bits.
 TEST(QuantizeStatic, LayersThatOnlyStoreIntegersCount) {
   Graph g = MustParse(R"(graph g(x: f32[5,2,6]) -> (h) {

@@ -45,6 +45,64 @@ TEST(BatchAxes, ExtentsAreFollowedThroughShapeMath) {
   EXPECT_TRUE(a.proved) << a.reason;
 }
 
+/// Interpolation to the extents of another value, as exporters of U-Nets write it.
+TEST(BatchAxes, SizesOfResizeMayNameTheBatch) {
+  const BatchAxes a = Of(R"(graph g(x: f32[N,3,H,W]) -> (y) {
+    p = AveragePool(x) {kernel_shape=[2,2], strides=[2,2]} sh = Shape(p) {end=2} hw = Shape(x) {start=2}
+    to = Concat(sh, hw) {axis=0} u = Resize(p, _, _, to) {mode="linear"} y = Add(u, x) })");
+  EXPECT_TRUE(a.proved) << a.reason;
+  EXPECT_EQ(a.symbol, "N");
+}
+
+TEST(BatchAxes, RequestsMayBeMergedWithWhatTheyHold) {
+  const auto merged = [](const std::string& in, const std::string& nodes) {
+    return Of("graph g(x: f32[" + in + "]) -> (y) { " + nodes + " }");
+  };
+  // Windows, channels or neighbours as a batch of their own, then back.
+  const BatchAxes windows = merged("N,4,6,8", R"(a = const i64[4] {-1,2,6,8} v = Reshape(x, a)
+    s = Softmax(v) {axis=1} b = const i64[3] {-1,4,48} y = Reshape(s, b))");
+  EXPECT_TRUE(windows.proved) << windows.reason;
+  // Heads: the steps lie before the requests.
+  const BatchAxes heads = merged("T,N,12", R"(
+    z = const i64[1] {0} o = const i64[1] {1} w = const i64[1] {2} four = const i64[1] {4}
+    three = const i64[1] {3} twelve = const i64[1] {12} sh = Shape(x) t = Slice(sh, z, o)
+    n = Slice(sh, o, w) h = Mul(n, four) a = Concat(t, h, three) {axis=0} q = Reshape(x, a)
+    k = Transpose(q) {perm=[1,0,2]} v = Transpose(q) {perm=[1,2,0]} s = MatMul(k, v)
+    p = Softmax(s) m = MatMul(p, k) r = Transpose(m) {perm=[1,0,2]}
+    b = Concat(t, n, twelve) {axis=0} y = Reshape(r, b))");
+  EXPECT_TRUE(heads.proved) << heads.reason;
+  EXPECT_THAT(heads.inputs, ElementsAre(1));
+  // Steps of all requests as rows of a layer, the requests inside.
+  const BatchAxes rows = merged("5,N,6", R"(a = const i64[2] {-1,6} v = Reshape(x, a)
+    w = const f32[6,6] ~1 p = MatMul(v, w) b = const i64[3] {5,-1,6} y = Reshape(p, b))");
+  EXPECT_TRUE(rows.proved) << rows.reason;
+  // Learned queries, once for each request.
+  const BatchAxes tiled = merged("N,4,6", R"(c = const f32[1,4,6] ~1 d = const f32[4,6] ~2
+    sh = Shape(x) z = const i64[1] {0} o = const i64[1] {1} n = Slice(sh, z, o)
+    r = Concat(n, o, o) {axis=0} t = Tile(c, r) p = Add(t, x) q = Concat(n, o) {axis=0}
+    u = Tile(d, q) v = Reshape(u, sh) y = Add(p, v))");
+  EXPECT_TRUE(tiled.proved) << tiled.reason;
+  // The same table for each request.
+  const BatchAxes table = merged("N,4,6", R"(c = const f32[1,4,6] ~1 sh = Shape(x) t = Expand(c, sh)
+    a = const i64[2] {-1,6} u = Reshape(t, a) v = Reshape(x, a) p = Add(u, v) y = Reshape(p, sh))");
+  EXPECT_TRUE(table.proved) << table.reason;
+  const std::pair<const char*, const char*> refused[] = {
+      {"N,4,6", "a = const i64[2] {-1,6} y = Reshape(x, a)"},  // rows of the result, not requests
+      {"4,N,6",
+       "a = const i64[2] {-1,6} v = Reshape(x, a) b = const i64[3] {-1,4,6} y = Reshape(v, b)"},
+      {"N,4,6",
+       "a = const i64[2] {-1,6} v = Reshape(x, a) s = Softmax(v) {axis=0} b = const i64[3] "
+       "{-1,4,6} y = Reshape(s, b)"},
+      {"4,N,6",  // one table for each step, not for each request
+       "a = const i64[2] {-1,6} v = Reshape(x, a) d = const f32[4,6] ~1 sh = Shape(x) "
+       "o = const i64[1] {1} w = const i64[1] {2} n = Slice(sh, o, w) r = Concat(n, o) {axis=0} "
+       "u = Tile(d, r) p = Add(u, v) y = Reshape(p, sh)"},
+      {"N,4,6",
+       "a = const i64[2] {4,-1} v = Reshape(x, a) b = const i64[3] {-1,4,6} y = Reshape(v, b)"},
+  };
+  for (const auto& [in, nodes] : refused) EXPECT_FALSE(merged(in, nodes).proved) << nodes;
+}
+
 TEST(BatchAxes, TablesOfPositionsAreReadFromTheFirst) {
   const auto cut = [](const std::string& table, const std::string& most) {
     return Of(
