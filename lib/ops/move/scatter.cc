@@ -200,15 +200,16 @@ Status RunTensorScatter(OpRun& run) {
   return {};
 }
 
-/// An update moves along one axis; on all others it stays where its index lies.
+/// An update moves along one axis; on all others it stays where its index lies. Fewer indices than
+/// elements reach the first ones alone, which then are not like the others.
 void ScatterElementsAxes(const OpCall& call, AxisLinks& links) {
-  const Shape& s = call.shape(0);
-  if (!s.has_rank()) return;
+  const Shape &s = call.shape(0), &indices = call.shape(1);
+  if (!s.has_rank() || !indices.has_rank() || indices.rank() != s.rank()) return;
   const auto axis = NormalizeAxis(call.Int("axis"), s.rank());
   if (!axis.ok()) return;
-  for (size_t in = 0; in < 3; ++in)
-    for (int i = 0; i < s.rank(); ++i)
-      if (i != *axis) LinkSame(call, in, i, 0, i, links);
+  for (int i = 0; i < s.rank(); ++i)
+    for (size_t in = 0; in < 3 && i != *axis && indices[i].KnownEqual(s[i]); ++in)
+      LinkSame(call, in, i, 0, i, links);
 }
 
 /// Samples, each with an index of its own.

@@ -103,6 +103,16 @@ TEST(BatchAxes, RequestsMayBeMergedWithWhatTheyHold) {
   for (const auto& [in, nodes] : refused) EXPECT_FALSE(merged(in, nodes).proved) << nodes;
 }
 
+TEST(BatchAxes, UpdatesOfTheFirstRowAloneAreNotForEachRequest) {
+  const auto scattered = [](const std::string& indices, const std::string& nodes) {
+    return Of("graph g(x: f32[N,5]" + indices + ") -> (y: f32[N,5]) { " + nodes +
+              " y = ScatterElements(x, i, u) {axis=1} }");
+  };
+  EXPECT_FALSE(scattered("", "i = const i64[1,2] {0,1} u = const f32[1,2] {7,8}").proved);
+  const BatchAxes each = scattered(", i: i64[N,2], u: f32[N,2]", "");
+  EXPECT_TRUE(each.proved) << each.reason;
+}
+
 TEST(BatchAxes, TablesOfPositionsAreReadFromTheFirst) {
   const auto cut = [](const std::string& table, const std::string& most) {
     return Of(
