@@ -75,7 +75,7 @@ std::optional<Correlation> Pairs::Correlate() const {
 
 int64_t TableLog(int64_t n) {
   const uint64_t v = static_cast<uint64_t>(std::max<int64_t>(n, 0)) + 1;
-  const int power = std::bit_width(v) - 1;
+  const int power = static_cast<int>(std::bit_width(v)) - 1;
   const uint64_t top = power > kTableBits ? v >> (power - kTableBits) : v << (kTableBits - power);
   return power * kLogUnit + kLogs[top & (kTableSize - 1)];
 }

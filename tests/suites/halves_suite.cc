@@ -18,8 +18,8 @@ void Check(std::string_view body, std::string_view inputs) {
           out += text[i];
       return out;
     };
-    ExpectFast(CheckGraph(Cat("graph g(", typed(inputs), ") -> (y) { ", typed(body), " }"), 1,
-                          type == "f16" ? kHalfUnit : kBFloatUnit));
+    ExpectFastOnCpu(CheckGraph(Cat("graph g(", typed(inputs), ") -> (y) { ", typed(body), " }"), 1,
+                               type == "f16" ? kHalfUnit : kBFloatUnit));
   }
 }
 
@@ -44,7 +44,7 @@ TEST(Halves, ElementsAndRows) {
 /// reference, which rounds every step: half a unit for each of its steps.
 TEST(Halves, Chains) {
   const auto check = [](std::string_view body, int steps) {
-    ExpectFast(CheckGraph(
+    ExpectFastOnCpu(CheckGraph(
         Cat("graph g(x: f16[1,16,6,6]) -> (y) { w = const f16[16,16,3,3] ~1 ", body, " }"), 3,
         kHalfUnit / 2 * (steps + 1)));
   };
@@ -58,7 +58,7 @@ TEST(Halves, Chains) {
 /// Values that are read twice, results of the graph, halves beside floats, and moves between.
 TEST(Halves, Graphs) {
   Check("a = Mul(x, x) t = Transpose(a) s = Transpose(t) b = Add(s, x) y = Tanh(b)", "x: $[4,6]");
-  ExpectFast(
+  ExpectFastOnCpu(
       CheckGraph("graph g(x: f16[4,6]) -> (a, y) { a = Abs(x) b = Cast(a) {to=1} c = Exp(b) "
                  "y = Cast(c) {to=10} }",
                  1, kHalfUnit));

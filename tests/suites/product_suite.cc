@@ -37,7 +37,7 @@ TEST(Product, Gemm) {
                                  : c == "s" ? "c = const f32[1] ~2 "
                                  : c == "v" ? Cat("c = const f32[", columns, "] ~2 ")
                                             : Cat("c = const f32[20,", columns, "] ~2 ");
-        ExpectFast(
+        ExpectFastOnCpu(
             CheckGraph(Cat("graph g(x: f32[", ta ? "70,20" : "20,70", "]) -> (y) { w = const f32[",
                            t ? columns : 70, ",", t ? 70 : columns, "] ~1 ", bias, "p = Gemm(x, w",
                            c.empty() ? "" : ", c", ")", attributes, " y = Relu(p) }")));
@@ -75,7 +75,7 @@ TEST(Product, IntegerSumsBeyond32Bits) {
       for (const int level : DifferentLevels()) {
         auto program = BackendUnderTest().Compile(*g, {.level = level});
         ASSERT_TRUE(program.ok()) << program.status().message();
-        if (level > 0) ExpectFast((*program)->steps());  // at 0 each operator stays whole
+        if (level > 0) ExpectFastOnCpu((*program)->steps());  // at 0 each operator stays whole
         const auto got = RunOnce(**program, std::vector<Datum>{x});
         ASSERT_TRUE(got.ok()) << got.status().message();
         // The bound of a sum in f32 of as many terms (Higham, Accuracy and Stability, 4.2); a sum

@@ -125,7 +125,7 @@ TEST(Sampling, ResizeByTaps) {
               Cat("graph g(x: ", type, "[", from, "]) -> (y) { s = const i64[", rank, "] {", to,
                   "} y = Resize(x, _, _, s) {mode=\"", mode, "\", ", more, "} }"),
               4, type == "f32" ? 1e-5 : 0);
-          if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+          ExpectFastOnCpu(steps);
         }
   // By scales, of the extents of the run, and with what is not finite.
   const std::string_view open =
@@ -162,7 +162,7 @@ TEST(Sampling, RoiAlign) {
               x, Tensor::Of<float>({8, 4}, std::span<const float>(corners)),
               Tensor::Of<int64_t>({8}, std::span<const int64_t>(of))};
           const auto steps = CheckGraph(text, inputs);
-          if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+          ExpectFastOnCpu(steps);
         }
   const std::string_view open =
       "graph g(x: f32[N,3,H,W], r: f32[R,4], b: i64[R]) -> (y) { y = RoiAlign(x, r, b) "

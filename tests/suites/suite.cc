@@ -136,6 +136,10 @@ void ExpectFast(const std::vector<StepInfo>& steps) {
         << s.op << " by " << s.kernel << ": " << Join(s.refusals, "; ");
 }
 
+void ExpectFastOnCpu(const std::vector<StepInfo>& steps) {
+  if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+}
+
 std::vector<Datum> RandomInputs(const Graph& g, uint64_t seed) {
   Random random(seed);
   std::vector<Datum> inputs;

@@ -72,6 +72,8 @@ std::vector<StepInfo> CheckGraph(const Graph& g, const std::vector<Datum>& input
 /// Call it where a test is about a fast kernel: a kernel that refuses passes every comparison with
 /// the reference.
 void ExpectFast(const std::vector<StepInfo>& steps);
+/// On cpu alone: of operators that it takes apart, and of types that it widens.
+void ExpectFastOnCpu(const std::vector<StepInfo>& steps);
 /// Output 0 has the same bits with 1, 2, 3 and 7 threads, at the highest level, of random inputs.
 void CheckSameBits(std::string_view text);
 void CheckSameBits(const Graph& g, std::string_view what);

@@ -216,7 +216,8 @@ bool HasManyZeros(const StepCall& call) {
   int64_t alike = codes->num_elements();
   if (!p.per_tensor()) {
     alike = 1;
-    for (int64_t d = p.axis < 0 ? p.axis + codes->rank() : p.axis; ++d < codes->rank();)
+    for (auto d = static_cast<int>(p.axis < 0 ? p.axis + codes->rank() : p.axis);
+         ++d < codes->rank();)
       alike *= codes->dim(d);
   }
   return ShareOfSample(codes->num_elements(), [&](int64_t i) {
