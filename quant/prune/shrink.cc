@@ -176,6 +176,10 @@ class Shrinker {
         AddAxes(n->inputs()[i], false, i, to);
       for (size_t i = 0; i < n->outputs().size(); ++i) AddAxes(n->outputs()[i], true, i, to);
       if (to.axes.empty()) continue;
+      if (n->Is("ConstantOfShape")) {
+        fills_.push_back(n.get());
+        continue;
+      }
       if (Status s = Narrow(CallOf(*n), to); !s.ok()) return std::move(s).In(Describe(*n));
       changes_.push_back({n.get(), std::move(to)});
     }
@@ -192,6 +196,38 @@ class Shrinker {
         edit.SetOperand(*c.node, operand, edit.AddConstant(std::move(t), c.node->name()));
       }
     }
+    for (Node* n : fills_) INFER_TRY(CutBehind(*n));
+    return {};
+  }
+
+  /// A Slice takes as much as stays: extents of a fill are in part those of the run, so that there
+  /// is no constant in which one could be lowered. All of its numbers are alike.
+  Status CutBehind(Node& fill) {
+    Value* const v = fill.output(0);
+    std::vector<int64_t> starts, ends, axes;
+    for (const auto& [axis, kept] : kept_.at(v)) {
+      starts.push_back(0);
+      ends.push_back(static_cast<int64_t>(kept.size()));
+      axes.push_back(axis);
+    }
+    GraphEditor edit(g_);
+    edit.InsertAfter(fill);
+    const auto numbers = [&](const std::vector<int64_t>& list) {
+      return edit.AddConstant(
+          Tensor::Of<int64_t>({static_cast<int64_t>(list.size())}, std::span<const int64_t>(list)),
+          fill.name());
+    };
+    INFER_ASSIGN(Node * cut, edit.AddNode(*g_.ops().Find("Slice"),
+                                          {v, numbers(starts), numbers(ends), numbers(axes)}, {}));
+    // Readers are inferred again with all that is cut.
+    const std::vector<Use> uses(v->uses().begin(), v->uses().end());
+    for (const Use& use : uses)
+      if (use.user != cut) edit.SetOperand(*use.user, use.operand, cut->output(0));
+    const std::string name = v->name();
+    edit.Rename(v, edit.FreshName(name));
+    edit.Rename(cut->output(0), name);
+    kept_[cut->output(0)] = kept_.at(v);
+    kept_.erase(v);
     return {};
   }
 
@@ -246,6 +282,7 @@ class Shrinker {
   const AxisCuts& cuts_;
   std::map<const Value*, std::vector<std::pair<int, std::vector<int64_t>>>> kept_;
   std::vector<NodeChange> changes_;
+  std::vector<Node*> fills_;
   std::vector<std::pair<std::string, Shape>> expected_;
 };
 

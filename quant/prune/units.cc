@@ -81,6 +81,7 @@ class UnitClosure {
   /// What the node asks for where `key` is its operand or result.
   void See(const Node& node, bool is_result, size_t value, const AxisKey& key) {
     if (!is_result && node.Is(Trait::kShapeMath)) return;  // extents follow by themselves
+    if (is_result && node.Is("ConstantOfShape")) return;   // any part of it is like any other
     const std::vector<NodeLink>& links = links_.Of(node);
     bool is_linked = false;
     for (;;) {

@@ -219,8 +219,7 @@ class Proof {
     if (std::string why = Checked(v, axis); !why.empty()) return why;
     const bool repeats = axis >= 0 && node.Is(Trait::kStrided) && Repeats(*node.input(0), v, axis);
     // One operand that names the extents, and no other: every element is the same.
-    const bool fills = node.Is(Trait::kGenerator) && !node.Is(Trait::kShapeMath) &&
-                       node.inputs().size() == 1 && node.input(0)->elements() &&
+    const bool fills = node.Is("ConstantOfShape") && node.input(0)->elements() &&
                        *node.input(0)->elements() == v.shape().dims();
     // A table once for each request.
     const bool tiles = axis >= 0 && node.Is("Tile");

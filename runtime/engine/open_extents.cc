@@ -94,7 +94,9 @@ void LeastExtents::Follow(const Node& node) {
   const std::vector<Dim>* found = nullptr;
   for (const Value* v : node.inputs()) {
     if (!v || v->known()) continue;
-    if (found || !(found = Of(v))) return;
+    if (found) return;
+    found = Of(v);
+    if (!found) return;
   }
   const Dim count = result->shape().num_elements();
   if (found && count.KnownEqual(static_cast<int64_t>(found->size()))) of_[result] = *found;

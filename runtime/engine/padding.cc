@@ -202,8 +202,7 @@ class PaddingProof {
   /// One operand that names the extents: every element is the same. Or numbers from a constant on,
   /// at constant distances.
   static bool Fills(const Node& node, const Value& v) {
-    if (!node.Is(Trait::kGenerator) || node.Is(Trait::kShapeMath)) return false;
-    if (node.inputs().size() == 1)
+    if (node.Is("ConstantOfShape"))
       return node.input(0)->elements() && *node.input(0)->elements() == v.shape().dims();
     return node.Is("Range") && node.input(0)->known() && node.input(2)->known();
   }

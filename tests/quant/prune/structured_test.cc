@@ -301,6 +301,22 @@ TEST_F(StructuredTest, RefusesWithOneLine) {
   EXPECT_THAT(Prune(none, Flops(0.5), 0).status().message(), HasSubstr("an output of the graph"));
 }
 
+/// The first state of a network of states (Mamba): zeros, as many as there are samples and
+/// channels.
+TEST_F(StructuredTest, StatesAsLongAsTheChannelsAreCut) {
+  Graph g = MustParse(R"(graph g(x: f32[N,6]) -> (y) { w = const f32[6,32] ~1 a = MatMul(x, w)
+    sh = Shape(x) z = const i64[1] {0} n = Gather(sh, z) c = const i64[1] {32}
+    to = Concat(n, c) {axis=0} s = ConstantOfShape(to) {value=const f32[1] {2}} b = Mul(a, s)
+    r = Relu(b) v = const f32[32,3] ~2 y = MatMul(r, v) })");
+  ChannelOptions o = Flops(0.6);
+  o.extents["x"] = {4, 6};
+  const auto r = Prune(g, o, 0);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_GT(r->groups[0].removed, 0);
+  ASSERT_TRUE(g.FindValue("s"));
+  EXPECT_TRUE(g.FindValue("s")->shape()[1].KnownEqual(r->groups[0].width_after));
+}
+
 TEST_F(StructuredTest, TellsWhyOfEveryGroupWhereNoneCanBeNarrowed) {
   Graph two = MustParse(R"(graph g(x: f32[2,6]) -> (y, z) { w = const f32[6,16] ~1 y = MatMul(x, w)
     v = const f32[6,16] ~2 m = MatMul(x, v) z = Softmax(m) })");

@@ -172,6 +172,10 @@ TEST(BatchAxes, RefusalsNameTheNodeAndTheReason) {
           z = const i64[] {0} o = const i64[] {1} r = Range(z, n, o) f = Cast(r) {to=1}
           a = const i64[1] {1} c = Unsqueeze(f, a) y = Add(x, c) })",
        "Range"},
+      // As long as the batch, but another number for each row.
+      {R"(graph g(x: f32[N]) -> (y) { sh = Shape(x) first = const i64[] {0} n = Gather(sh, first)
+          w = HannWindow(n) y = Mul(x, w) })",
+       "depends on how many requests share a run"},
       {R"(graph g(x: f32[N,4]) -> (y) { c = const bool[] {true}
           y = If(c) [x] {then_branch=graph(x) -> (a) { a = Relu(x) }, else_branch=graph(x) -> (b) { b = Abs(x) }} })",
        "If"},
