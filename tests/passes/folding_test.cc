@@ -101,8 +101,7 @@ TEST(Folding, LayersOfATableAreFoldedTogether) {
 
 /// The sum is one number, but on the way to it stand five million.
 TEST(Folding, AFewBytesDoNotBecomeManyOnTheWay) {
-  Graph g =
-      Parsed(R"(graph g(c: bool[]) -> (y) { k = const f32[1] {0.5}  s = const i64[1] {5000000}
+  Graph g = Parsed(R"(graph g(c: bool[]) -> (y) { k = const f32[1] {0.5}  s = const i64[1] {5000000}
     e = Expand(k, s)  r = ReduceSum(e)  f = Cast(c) {to=1}  y = Mul(r, f) })");
   const OptimizeReport r = Optimized(g);
   EXPECT_THAT(r.notes, Contains(HasSubstr("its result would be too large")));

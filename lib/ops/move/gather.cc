@@ -251,8 +251,9 @@ void GatherNDAxes(const OpCall& call, AxisLinks& links) {
   const Shape &x = call.shape(0), &indices = call.shape(1);
   if (!x.has_rank() || !indices.has_rank() || indices.rank() < 1 || !indices[-1].is_static())
     return;
-  const int batch = static_cast<int>(call.Int("batch_dims"));
-  const int named = batch + static_cast<int>(indices[-1].value());
+  const int64_t before = call.Int("batch_dims"), tuple = indices[-1].value();
+  if (before < 0 || before > x.rank() || tuple > x.rank() - before) return;
+  const auto batch = static_cast<int>(before), named = static_cast<int>(before + tuple);
   for (int i = 0; i + 1 < indices.rank(); ++i) LinkSame(call, 1, i, 0, i, links);
   for (int i = 0; i < batch; ++i) LinkSame(call, 0, i, 0, i, links);
   for (int i = named; i < x.rank(); ++i)
