@@ -104,7 +104,7 @@ Status InferSlice(OpCall& call) {
   const auto starts = call.elements(1), ends = call.elements(2);
   auto steps = call.has_input(4) ? KnownInts(call, 4) : std::vector<int64_t>(at.size(), 1);
   auto wrong = [&](const auto& v) { return v && v->size() != at.size(); };
-  if (wrong(starts) || wrong(ends) || wrong(steps))
+  if (wrong(starts) || wrong(ends) || wrong(known_starts) || wrong(known_ends) || wrong(steps))
     return InvalidModel("starts, ends, axes and steps differ in length");
   if (steps && std::find(steps->begin(), steps->end(), 0) != steps->end())
     return InvalidModel("a step is 0");

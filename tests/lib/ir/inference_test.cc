@@ -88,6 +88,17 @@ TEST_F(InferenceTest, ExpandKeepsExtentsThatItCannotRepeat) {
   EXPECT_EQ(TypeOf("graph g(x: f32[3,1,N], s: i64[2]) -> (y) { y = Expand(x, s) }"), "f32[3,?,?]");
 }
 
+/// Constants of no elements, of any rank: found by import_fuzz as a read from address 0.
+TEST_F(InferenceTest, BoundsOfASliceAreAsManyAsItsAxes) {
+  for (const std::string_view bounds : {"s, e", "s, e, s", "e, s, s", "e, e, s"}) {
+    const auto g = ParseGraph(Cat("graph g(x: f32[4,6]) -> (y) { s = const i64[2] {0,1}  "
+                                  "e = const i64[2,0] {}  y = Slice(x, ",
+                                  bounds, ") }"),
+                              ops_);
+    EXPECT_EQ(g.status().code(), Code::kInvalidModel) << bounds;
+  }
+}
+
 TEST_F(InferenceTest, ADeclaredRankIsComparedBeforeAShapeIsMade) {
   // 2^32 + 2 is 2 where somebody narrows it; nobody may make 2^31 extents to see that they are
   // many.
