@@ -88,7 +88,8 @@ class LayerChooser {
     } else {
       INFER_ASSIGN(t.error, held_.Measure(r->graph));
     }
-    t.told.cost = {t.error.us, EstimatedFileBytes(r->graph)};
+    t.told.cost.us = t.error.us;
+    INFER_ASSIGN(t.told.cost.bytes, BytesOf(t, r->graph));
     t.told.sqnr_db = Decibels(t.error.worst);
     t.told.drop = t.error.drop;
     t.told.flips = t.error.flips;
@@ -97,6 +98,20 @@ class LayerChooser {
     t.told.int8_layers = static_cast<int64_t>(left.size());
     tried_.push_back(std::move(t));
     return {};
+  }
+
+  /// Of the file, with the weights of all layers that stay FP32 in 8 bits: a later step stores
+  /// them, whichever candidate is taken.
+  Result<int64_t> BytesOf(const Tried& t, const Graph& rewritten) const {
+    const int64_t as_it_is = EstimatedFileBytes(rewritten);
+    StaticModel m = With(*t.graph, t.keep, t.store);
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
+    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan));
+    if (!t.store.empty() || storable.empty()) return as_it_is;
+    m.scheme.store.insert(storable.begin(), storable.end());
+    const auto stored = RewriteStatic(m, original_, 0);
+    if (!stored.ok()) return stored.status();
+    return std::min(as_it_is, EstimatedFileBytes(stored->graph));
   }
 
   Status AddAll() {

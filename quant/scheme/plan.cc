@@ -16,14 +16,20 @@ constexpr int64_t kLargeTable = int64_t{1} << 16;  // bytes
 /// Why a node that would only round stays f32. What a table takes is most of the file of many
 /// models of text, so it is told who stores it smaller.
 std::string NotInteger(const Node& n, std::string_view why) {
-  const Value* const table = n.Is(Trait::kSliceLookup) ? n.input(0) : nullptr;
-  if (!table || !table->is_constant() || table->constant()->byte_size() < kLargeTable)
-    return std::string(why);
+  const Value* const table = LargeTableOf(n);
+  if (!table) return std::string(why);
   return Cat("its table of ", HumanBytes(table->constant()->byte_size()),
-             " stays f32 in this mode; --mode weight-only stores tables in few bits");
+             " is looked up in f32; the recipes balanced and best store it in 8 bits where the "
+             "outputs allow it, --mode weight-only in fewer");
 }
 
 }  // namespace
+
+const Value* LargeTableOf(const Node& n) {
+  const Value* const table = n.Is(Trait::kSliceLookup) ? n.input(0) : nullptr;
+  return table && table->is_constant() && table->constant()->byte_size() >= kLargeTable ? table
+                                                                                        : nullptr;
+}
 
 int QuantPlan::FindValue(const Value* v) const {
   const auto it = index_.find(v);

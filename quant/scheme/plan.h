@@ -77,6 +77,10 @@ struct QuantPlan {
   std::map<const Value*, int> index_;
 };
 
+/// The constant table that a Gather looks up, where it is 64 KiB or more: smaller ones cost a model
+/// more in nodes than they spare. nullptr: none.
+const Value* LargeTableOf(const Node& n);
+
 /// How the weights of the plan's integer layers will be stored, where each row of them has a scale
 /// of its own, or all share one.
 WeightGrids GridsOf(const QuantPlan& plan, const QuantScheme& scheme);

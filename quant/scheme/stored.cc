@@ -17,14 +17,15 @@ WeightScheme SchemeFor(const std::vector<const Node*>& nodes) {
   WeightScheme s;
   s.grid = {8, 0, true, true};
   s.format = WeightFormat::kQdq;
-  s.lookups = false;
   s.layer_error = 1;  // the error of the model's outputs decides
   for (const Node* n : nodes)
     s.include.push_back({NodePattern::Kind::kValue, FirstResult(*n)->name()});
   return s;
 }
 
-bool IsProduct(const Node& n) { return WeightLayoutOf(n) || IsRecurrentLayer(n); }
+bool HasWeights(const Node& n) {
+  return WeightLayoutOf(n) || IsRecurrentLayer(n) || LargeTableOf(n);
+}
 
 }  // namespace
 
@@ -34,7 +35,7 @@ Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan&
   std::vector<const Node*> nodes;
   std::unordered_set<const Node*> in_f32;
   for (const PlannedNode& p : plan.nodes) {
-    if (p.unwanted || !IsProduct(*p.node) || !FirstResult(*p.node)) continue;
+    if (p.unwanted || !HasWeights(*p.node) || !FirstResult(*p.node)) continue;
     nodes.push_back(p.node);
     if (!p.integer) in_f32.insert(p.node);
   }
@@ -54,7 +55,7 @@ Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>&
   // A value that was rounded has given its name away: nodes are known by place.
   std::vector<const Node*> nodes;
   for (const PlannedNode& p : plan.nodes)
-    if (!p.integer && IsProduct(*p.node) && FirstResult(*p.node) && names.count(p.first_result))
+    if (!p.integer && HasWeights(*p.node) && FirstResult(*p.node) && names.count(p.first_result))
       nodes.push_back(p.node);
   if (nodes.empty()) return {};
   WeightOnlyOptions options;

@@ -6,6 +6,7 @@
 #include "lib/ir/replacement.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/convert/layers.h"
 #include "quant/scheme/names.h"
 
 namespace infer {
@@ -63,9 +64,13 @@ class GroupWriter {
     const int64_t blocks = q.blocks();
     const auto per_output = q.grid.block == 0;
     Value* const codes = Constant(Codes(q.codes, q.rows, q.depth, !first_rows), name_ + "_codes");
+    const bool by_rows = first_rows && per_output && q.grid.bits == 8 && q.grid.symmetric;
     Tensor scale = Turned<float>(q.scales, q.rows, blocks, !first_rows);
     if (per_output) scale = scale.Reshaped({q.rows});
-    Value* const scales = Constant(scale, NameBeside(name_, "scales"));
+    Value* factors = nullptr;  // the scales as a column
+    if (by_rows) factors = Constant(scale.Reshaped({q.rows, 1}), NameBeside(name_, "factors"));
+    Value* scales = nullptr;
+    if (!by_rows || group_.has_product) scales = Constant(scale, NameBeside(name_, "scales"));
     Value* zeros = nullptr;
     if (!q.grid.symmetric) {
       Tensor z = Codes(q.zero_points, q.rows, blocks, !first_rows);
@@ -76,6 +81,10 @@ class GroupWriter {
                    : AttrMap{{"axis", int64_t{first_rows ? 1 : 0}}, {"block_size", q.grid.block}};
     for (const size_t i : group_.readers) {
       const WeightReader& r = plan_.readers[i];
+      if (r.use == WeightUse::kLookup && by_rows) {
+        INFER_TRY(LookUpRows(*r.node, codes, factors));
+        continue;
+      }
       if (r.use == WeightUse::kLookup && q.grid.bits == 8 && !per_output) {
         INFER_TRY(LookUpBytes(*r.node, codes, scales, zeros));
         continue;
@@ -206,6 +215,23 @@ class GroupWriter {
     return ReplaceNode(editor_, node, y);
   }
 
+  /// The rows of `table` that `node` looks up.
+  Result<Value*> RowsOf(Value* table, const Node& node, std::string_view part) {
+    return editor_.Add("Gather", {table, node.input(1)}, {{"axis", int64_t{0}}}, "",
+                       {.name = Cat(node.name(), part),
+                        .output_names = {editor_.FreshName(Cat(node.output()->name(), part))}});
+  }
+
+  /// The rows that are wanted, of codes and of factors, and only they are multiplied.
+  Status LookUpRows(Node& node, Value* codes, Value* factors) {
+    editor_.InsertBefore(node);
+    INFER_ASSIGN(Value * rows, RowsOf(codes, node, "_codes"));
+    INFER_ASSIGN(Value * numbers, AddCast(editor_, rows, DType::kF32, rows->name() + "_cast"));
+    INFER_ASSIGN(Value * by, RowsOf(factors, node, "_factors"));
+    INFER_ASSIGN(Value * y, editor_.Add("Mul", {numbers, by}, {}, "", NamesOf(node)));
+    return ReplaceNode(editor_, node, y);
+  }
+
   /// The rows that are wanted, of codes and of scales, and only they are dequantized.
   Status LookUpBytes(Node& node, Value* codes, Value* scales, Value* zeros) {
     editor_.InsertBefore(node);
@@ -213,10 +239,7 @@ class GroupWriter {
     constexpr std::string_view kParts[] = {"_codes", "_scales", "_zero_points"};
     for (size_t i = 0; i < 3; ++i) {
       if (!parts[i]) continue;
-      const std::string name = editor_.FreshName(Cat(node.output()->name(), kParts[i]));
-      INFER_ASSIGN(parts[i],
-                   editor_.Add("Gather", {parts[i], node.input(1)}, {{"axis", int64_t{0}}}, "",
-                               {.name = Cat(node.name(), kParts[i]), .output_names = {name}}));
+      INFER_ASSIGN(parts[i], RowsOf(parts[i], node, kParts[i]));
     }
     INFER_ASSIGN(Value * y, Dequantize(parts[0], parts[1], parts[2],
                                        {{"axis", int64_t{-1}}, {"block_size", q_->grid.block}},

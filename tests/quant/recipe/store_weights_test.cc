@@ -1,6 +1,8 @@
 // Layers that compute in f32 and store their weights in integers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "lib/ir/verify.h"
 #include "quant/recipe/keep_float.h"
 #include "runtime/reference/backend.h"
@@ -117,6 +119,44 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,16,6,6]) {
   const auto r = RewriteStatic(kept.m, kept.g, 16);
   ASSERT_TRUE(r.ok()) << r.status().message();
   EXPECT_LT(r->report.weight_bytes_after, 4 * 1024);
+}
+
+/// A large table of Gather, as models of text have for words: the rows that are looked up are
+/// multiplied, and nothing makes f32 of the others.
+TEST(StoreWeights, TablesOfGather) {
+  const auto backend = MakeReferenceBackend();
+  const auto model = [](const std::string& rows) {
+    return MustParse(Cat("graph g(x: f32[1,8]) -> (y: f32[1,8,32]) { m = const f32[] {", "100} ",
+                         "s = Mul(x, m)  j = Cast(s) {to=7}  t = const f32[", rows, ",32] ~1 ",
+                         "a = Gather(t, j)  v = const f32[32,32] ~2  y = MatMul(a, v) }"));
+  };
+  KeptLayer kept(model("1024"), *backend);
+  ASSERT_TRUE(kept.before.ok()) << kept.before.status().message();
+  const auto found = kept.Find(25);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->store, std::set<std::string>{"a"});
+  kept.m.scheme.store = found->store;
+  const auto r = RewriteStatic(kept.m, kept.g, 16);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  ASSERT_TRUE(Verify(r->graph).ok());
+  const auto row = std::ranges::find(r->report.layers, "Gather", &QuantizedLayer::op);
+  ASSERT_NE(row, r->report.layers.end());
+  EXPECT_EQ(row->precision, "int8-weights");
+  EXPECT_EQ(row->weight_bytes_before, 4 * 1024 * 32);
+  EXPECT_LT(row->weight_bytes_after, 4 * 1024 * 32 * 0.3);
+  ExpectCounted(r->report);
+  for (const auto& v : r->graph.values())
+    if (v->is_constant() && v->dtype() == DType::kF32) {
+      EXPECT_LT(v->constant()->num_elements(), 1024 * 32) << v->name();
+    }
+  const auto after = kept.held->Measure(r->graph);
+  ASSERT_TRUE(after.ok());
+  EXPECT_GT(Decibels(after->sure_worst), 25);
+  KeptLayer small(model("400"), *backend);
+  ASSERT_TRUE(small.before.ok());
+  const auto none = small.Find(25);
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->layers, 0u) << "51 KB: its nodes would cost more than they spare";
 }
 
 }  // namespace

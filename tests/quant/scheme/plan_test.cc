@@ -187,10 +187,10 @@ graph text(i: i64[1,6], j: i64[1,6]) -> (y: f32[1,6,64]) {
 }
 )");
   const QuantPlan plan = MustPlan(g);
-  EXPECT_EQ(
-      ReasonOf(plan, "a"),
-      "its table of 128.0 KiB stays f32 in this mode; --mode weight-only stores tables in few "
-      "bits");
+  EXPECT_EQ(ReasonOf(plan, "a"),
+            "its table of 128.0 KiB is looked up in f32; the recipes balanced and best store it in "
+            "8 bits "
+            "where the outputs allow it, --mode weight-only in fewer");
   EXPECT_THAT(ReasonOf(plan, "b"), HasSubstr("no consumer"));
 }
 
