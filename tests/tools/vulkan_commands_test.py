@@ -84,19 +84,19 @@ class VulkanCommands(CliTestCase):
             validate(report)
             return done.stdout, report["device_share"], {k["op"]: k["refusals"] for k in report["kernels"]}
 
-        large = self.write([node("MatMul", ["x", "x"], ["m"]), node("Cos", ["m"], ["c"]), node("MatMul", ["c", "c"], ["y"])], [256, 256])
+        large = self.write([node("MatMul", ["x", "x"], ["m"]), node("Cosh", ["m"], ["c"]), node("MatMul", ["c", "c"], ["y"])], [256, 256])
         said, share, why = kernels(large, "--level", "0")
-        self.assertIn("vulkan: no shader", why["Cos"])
+        self.assertIn("vulkan: no shader", why["Cosh"])
         self.assertRegex(said, r"(?m)^2 of 3 nodes on vulkan, 4 values cross \(2 inputs and outputs, 2 between steps\), 1\.05 MB$")
         self.assertEqual(share, {"nodes": 3, "on_device": 2, "crossings": {"inputs_and_outputs": 2, "between_steps": 2},
-                                 "crossing_bytes": 4 * 256 * 256 * 4, "without": [{"op": "Cos", "nodes": 1}]})
+                                 "crossing_bytes": 4 * 256 * 256 * 4, "without": [{"op": "Cosh", "nodes": 1}]})
         # Found extents where the model's are open, and the host's own program is no share of a device.
         said, share, _ = kernels(self.SMALL)
         self.assertRegex(said, r"(?m)^\d+ of \d+ nodes on vulkan, .* MB, with batch = 1$")
         self.assertEqual((share["on_device"], share["without"]), (share["nodes"], []))
         report = self.report(0, "infer-opt", "inspect", self.SMALL, "--kernels")
         self.assertIsNone(report["device_share"])
-        alone = self.write([node("Cos", ["x"], ["c"]), node("Relu", ["c"], ["r"]), node("Sin", ["r"], ["y"])], [1, 8])
+        alone = self.write([node("Cosh", ["x"], ["c"]), node("Relu", ["c"], ["r"]), node("Sinh", ["r"], ["y"])], [1, 8])
         _, _, why = kernels(alone, "--level", "0")
         self.assertRegex(why["Relu"][0], "^vulkan: placed on the CPU, ")
         shapes = self.write([node("Shape", ["x"], ["s"]), node("MatMul", ["x", "x"], ["m"]), node("Reshape", ["m", "s"], ["y"])], [256, 256])
