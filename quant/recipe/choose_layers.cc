@@ -104,10 +104,11 @@ class LayerChooser {
   /// them, whichever candidate is taken.
   Result<int64_t> BytesOf(const Tried& t, const Graph& rewritten) const {
     const int64_t as_it_is = EstimatedFileBytes(rewritten);
-    StaticModel m = With(*t.graph, t.keep, t.store);
+    if (!t.store.empty()) return as_it_is;
+    StaticModel m = With(*t.graph, t.keep, {});
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
     INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan));
-    if (!t.store.empty() || storable.empty()) return as_it_is;
+    if (storable.empty()) return as_it_is;
     m.scheme.store.insert(storable.begin(), storable.end());
     const auto stored = RewriteStatic(m, original_, 0);
     if (!stored.ok()) return stored.status();

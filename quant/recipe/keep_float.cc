@@ -42,10 +42,6 @@ double WorkOf(const Node& n) {
   return results * depth + kWorkOfNumber * (results + ElementsOf(n.input(0)));
 }
 
-}  // namespace
-
-namespace {
-
 /// One-sided 95 % of what was counted, given how many rows changed: not significantly more than
 /// `share` of the rows.
 bool CountsAtMost(double share, const HeldOutError& e) {

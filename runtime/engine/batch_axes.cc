@@ -186,8 +186,8 @@ class Proof {
     return "";
   }
 
-  /// What a request has on the axis of operand `i` reaches what it has on that of the result, which
-  /// has so many rounds; nullopt: it may reach what others have.
+  /// Rounds on the axis of the result, where the indices of a request on the axis of operand `i`
+  /// reach its own indices there alone; nullopt: they may reach those of others.
   std::optional<Dim> Rounds(const Node& node, const AxisLinks& links, size_t i, size_t o,
                             int axis) const {
     const Role in = RoleOf(node.input(i));

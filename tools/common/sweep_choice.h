@@ -15,7 +15,7 @@ struct VariantSpec {
   std::string dtype;                   ///< "fp32", "int8", ...
 };
 
-/// What was measured of a variant, and whether it is good enough.
+/// A variant with its measurements, and whether it is good enough.
 ///
 /// `measured` is what the report has of it: path, device, sha256, bytes, sparsity, latency_ms,
 /// speed_up, memory, accuracy_score, accuracy_delta and, with data, accuracy; with an eval command
@@ -40,7 +40,7 @@ struct Recommendation {
   std::string id, why;
 };
 
-/// What a variant must keep to be recommended: with labels a loss of at most `max_drop`, or one
+/// The condition for a variant to be recommended: with labels a loss of at most `max_drop`, or one
 /// that may be chance (exact McNemar test, p >= 0.05) while the top-1 class agrees in 98 % of the
 /// samples; without labels an SQNR of every output of at least 25 dB.
 /// With an eval command its number decides instead: that of the first variant is golden.

@@ -35,8 +35,8 @@ Result<PairTiming> TimeSuspects(const std::function<Result<PairTiming>()>& measu
 /// "measured: 0.8 (95 % interval 0.79 to 0.81) of the time of the fused FP32 model, 0.3 of its
 /// bytes", or "told: ...".
 std::string ToText(const Worth& w);
-/// What a user is warned of, naming the fused FP32 file; "": it is worth having. `model_path` is
-/// what `fuse` would read.
+/// The warning, which names the fused FP32 file; "": the result is worth having. `model_path`: the
+/// file that `fuse` would read.
 std::string WarningOf(const Worth& w, const std::string& model_path);
 /// The same of a file of which only the bytes are known.
 std::string WarningOfBytes(int64_t fused_bytes, int64_t bytes, const std::string& model_path);

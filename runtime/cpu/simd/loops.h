@@ -82,9 +82,9 @@ constexpr bool TakesAngles(Unary f) {
   return f == Unary::kSin || f == Unary::kCos || f == Unary::kTan;
 }
 
-/// What f32 bears to normalize a row with: beyond, the differences of up to 2^40 numbers from their
-/// mean may overflow, or the factor times a scale is no normal number. Such rows are computed in
-/// double. The factor, 1 / deviation, is neither negative nor, for numbers, NaN.
+/// The factors with which f32 can normalize a row: beyond, the differences of up to 2^40 numbers
+/// from their mean may overflow, or the factor times a scale is no normal number. Such rows are
+/// computed in double. The factor, 1 / deviation, is neither negative nor, for numbers, NaN.
 constexpr float kLeastFactor = 1e-32f, kMostFactor = 1e32f;
 
 /// Columns of a panel of a packed matrix.

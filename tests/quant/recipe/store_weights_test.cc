@@ -90,7 +90,7 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   ASSERT_TRUE(stored.ok());
   EXPECT_EQ(stored->store, std::set<std::string>{"c"});
   kept.m.scheme.has_channel_scales = true;
-  // What the user wants in f32 stays as it is.
+  // A layer that the user wants in f32 stays as it is.
   kept.m.scheme.exclude.push_back({NodePattern::Kind::kValue, "c"});
   const auto excluded = FindWeightsToStore(kept.m, kept.g, *kept.held, *kept.before, {});
   ASSERT_TRUE(excluded.ok());
