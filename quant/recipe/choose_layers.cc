@@ -54,7 +54,16 @@ class LayerChooser {
   };
 
   bool OutOfTime() const { return options_.out_of_time && options_.out_of_time(); }
-  bool IsSlow(const Tried& t) const { return t.told.cost.us > options_.fused.us * options_.sure; }
+  bool IsSlow(const Tried& t) const {
+    return Weighed(t.told.cost) > options_.fused.us * options_.sure;
+  }
+
+  /// The time here, longer by as much as the candidate takes more than FP32 elsewhere: who runs the
+  /// file is not known, so a gain here must not be a larger loss there.
+  double Weighed(const ModelCost& c) const {
+    if (options_.fused.elsewhere_us <= 0) return c.us;
+    return c.us * std::max(1.0, c.elsewhere_us / options_.fused.elsewhere_us);
+  }
 
   StaticModel With(const Graph& graph, const std::map<std::string, std::string>& keep,
                    const std::set<std::string>& store) const {
@@ -89,6 +98,7 @@ class LayerChooser {
       INFER_ASSIGN(t.error, held_.Measure(r->graph));
     }
     t.told.cost.us = t.error.us;
+    INFER_ASSIGN(t.told.cost.elsewhere_us, held_.ElsewhereMicroseconds(r->graph));
     INFER_ASSIGN(t.told.cost.bytes, BytesOf(t, r->graph));
     t.told.sqnr_db = Decibels(t.error.worst);
     t.told.drop = t.error.drop;
@@ -135,13 +145,13 @@ class LayerChooser {
 
   /// What the model takes more when one layer of it returns to FP32.
   Status FindSavings() {
-    const double all = tried_[0].told.cost.us;
+    const double all = Weighed(tried_[0].told.cost);
     savings_.assign(layers_.size(), 0);
     for (size_t i = 0; i < layers_.size() && !OutOfTime(); ++i) {
       auto keep = model_.scheme.keep;
       keep.emplace(layers_[i], kNoGain);
       INFER_ASSIGN(const ModelCost c, CostWith(keep));
-      savings_[i] = c.us - all;
+      savings_[i] = Weighed(c) - all;
       if (options_.progress)
         options_.progress(static_cast<int64_t>(i + 1), static_cast<int64_t>(layers_.size()));
     }
@@ -166,7 +176,7 @@ class LayerChooser {
   Status AddPaying(const Tried& from) {
     if (!IsSlow(from)) return {};
     auto keep = from.keep;
-    double now = from.told.cost.us;
+    double now = Weighed(from.told.cost);
     std::vector<double> savings = savings_;
     for (int round = 0; round < kPruneRounds; ++round) {
       auto fewer = keep;
@@ -174,16 +184,16 @@ class LayerChooser {
         if (savings[i] < 0) fewer.emplace(layers_[i], kNoGain);
       if (fewer.size() == keep.size()) break;
       INFER_ASSIGN(const ModelCost c, CostWith(fewer));
-      if (c.us >= now) break;
+      if (Weighed(c) >= now) break;
       keep = std::move(fewer);
-      now = c.us;
+      now = Weighed(c);
       for (size_t i = 0; i < layers_.size() && round + 1 < kPruneRounds; ++i) {
         savings[i] = 0;
         if (keep.contains(layers_[i]) || OutOfTime()) continue;
         auto without = keep;
         without.emplace(layers_[i], kNoGain);
         INFER_ASSIGN(const ModelCost less, CostWith(without));
-        savings[i] = less.us - now;
+        savings[i] = Weighed(less) - now;
       }
     }
     if (keep.size() == from.keep.size()) return {};
@@ -216,10 +226,10 @@ class LayerChooser {
     return AddOf(fused, "weights", std::move(m.scheme.keep), std::move(found.store), &found.error);
   }
 
-  /// By the table, with what it may be off by.
+  /// By the tables, with what they may be off by.
   double SureUs(const Tried& t) const {
-    const double us = t.told.cost.us;
-    if (t.told.name == "weights") return us;  // FP32's own kernels
+    if (t.told.name == "weights") return t.told.cost.us;  // FP32's own kernels, here and elsewhere
+    const double us = Weighed(t.told.cost);
     if (t.told.name == "paying") return us / std::min(kSureOfPaying, options_.sure);
     return us /
            (t.told.name == "accurate" ? std::min(kSureOfAccurate, options_.sure) : options_.sure);

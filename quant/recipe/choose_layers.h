@@ -9,8 +9,10 @@ namespace infer {
 struct ChooseOptions {
   RecipeTarget target;
   const Graph* fused_graph = nullptr;  ///< the model as `fuse` writes it, in FP32
-  ModelCost fused;                     ///< what that takes
-  double sure = 1;                     ///< CostTable::sure
+  /// What that takes. With `elsewhere_us`, which the held-out samples then tell of candidates too,
+  /// time that is lost elsewhere counts against time that is gained here.
+  ModelCost fused;
+  double sure = 1;  ///< CostTable::sure
   /// Whether the table knows the kernels of the backend; else time is no reason.
   bool weigh = true;
   bool may_be_float = true;  ///< "weights" is a candidate

@@ -54,6 +54,9 @@ std::string_view FamilyOf(const StepInfo& step, std::string_view kernel);
 struct ModelCost {
   double us = 0;
   int64_t bytes = 0;
+  /// A run by a second table, of ONNX Runtime's kernels, where the file is for nobody in
+  /// particular; else 0.
+  double elsewhere_us = 0;
 };
 /// Of the last run's shapes. Pre: `run` has run, and is of `program`.
 double RunMicroseconds(const Program& program, const RunContext& run, const CostTable& table);

@@ -199,15 +199,22 @@ Result<ModelCost> HeldOut::CostOf(const Graph& g) const {
     INFER_ASSIGN(const double us, OrtMicroseconds(g, inputs, options_.reader, *options_.costs));
     return ModelCost{us, EstimatedFileBytes(g)};
   }
+  INFER_ASSIGN(const double elsewhere_us, ElsewhereMicroseconds(g));
   CompileOptions compile;
   compile.threads = options_.threads;
   INFER_ASSIGN(TappedProgram t, CompileWithTaps(g, {}, *backend_, compile));
   INFER_ASSIGN(std::vector<Datum> inputs, samples_.get(0));
   INFER_TRY(RunInputs(*t.context, std::move(inputs), options_.stop));
   const ModelCost cost{RunMicroseconds(*t.program, *t.context, *options_.costs),
-                       EstimatedFileBytes(g)};
+                       EstimatedFileBytes(g), elsewhere_us};
   Spend(*t.program, cost.us, 1);
   return cost;
+}
+
+Result<double> HeldOut::ElsewhereMicroseconds(const Graph& g) const {
+  if (!options_.elsewhere) return 0.0;
+  INFER_ASSIGN(const std::vector<Datum> inputs, samples_.get(0));
+  return OrtMicroseconds(g, inputs, options_.reader, *options_.elsewhere);
 }
 
 bool IsLess(const HeldOutError& after, const HeldOutError& before) {

@@ -55,7 +55,8 @@ class HeldOut {
     int64_t max_bytes = int64_t{128} << 20;  ///< of golden outputs kept; fewer samples beyond
     std::stop_token stop = {};
     const CostTable* costs = &CostTable::BuiltIn();  ///< lives as long
-    FileReader reader = {};                          ///< where `costs` are those of ONNX Runtime
+    const CostTable* elsewhere = nullptr;            ///< of ONNX Runtime: ModelCost::elsewhere_us
+    FileReader reader = {};                          ///< of the tables of ONNX Runtime
     WorkClock* clock = nullptr;  ///< told what is compiled and run; lives as long
   };
   /// Runs `golden` once over the samples and keeps its outputs. InvalidArgument: no samples.
@@ -67,6 +68,8 @@ class HeldOut {
   /// Costs of a run and the file of `g`, by the table: of our kernels one run is made for it; of
   /// the first sample.
   Result<ModelCost> CostOf(const Graph& g) const;
+  /// Of a run of `g` by Options::elsewhere; 0 where there is none.
+  Result<double> ElsewhereMicroseconds(const Graph& g) const;
 
  private:
   Samples samples_;

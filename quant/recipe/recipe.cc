@@ -153,6 +153,12 @@ Status RecipeRunner::CostOfFused() {
     if (options_.quantize.prepare) INFER_TRY(Optimize(fused, {.reader = as_fuse_writes}).status());
     INFER_ASSIGN(report_.fused, held_.CostOf(fused));
   }
+  if (options_.elsewhere) {
+    Graph plain = original_.Clone();
+    if (options_.quantize.prepare)
+      INFER_TRY(Optimize(plain, {.reader = RewriteFor::kPlain}).status());
+    INFER_ASSIGN(report_.fused.elsewhere_us, held_.ElsewhereMicroseconds(plain));
+  }
   // Blocks that hide the weights of their layers leave nothing to store in 8 bits.
   OptimizeOptions visible;
   // FusedConv has no weights that could be stored, and ONNX Runtime makes it itself.
@@ -192,7 +198,8 @@ Result<RecipeReport> RecipeRunner::Finish(Graph& g, int64_t samples) {
   report_.fit_samples = all_.count;
   report_.held_out_samples = held_.count();
   report_.is_held_out = all_.count + held_.count() <= samples;
-  report_.cost = {error_.us, EstimatedFileBytes(r.graph)};
+  INFER_ASSIGN(const double elsewhere_us, held_.ElsewhereMicroseconds(r.graph));
+  report_.cost = {error_.us, EstimatedFileBytes(r.graph), elsewhere_us};
   report_.held_out_db = Decibels(error_.worst);
   report_.seconds = Seconds();
   report_.work_seconds = clock_.seconds();
@@ -240,6 +247,7 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
   held_options.stop = options.quantize.stop;
   held_options.costs = &options.costs;
   held_options.reader = options.reader;
+  held_options.elsewhere = options.elsewhere;
   WorkClock clock(options.max_seconds);
   held_options.clock = &clock;
   INFER_ASSIGN(const HeldOut held,

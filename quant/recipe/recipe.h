@@ -71,7 +71,11 @@ struct RecipeOptions {
   /// out, on a busy machine the same as on an idle one; a step that is under way ends.
   double max_seconds = 480;
   CostTable costs = CostTable::BuiltIn();
-  FileReader reader = {};  ///< where `costs` are those of ONNX Runtime
+  FileReader reader = {};  ///< of tables of ONNX Runtime's kernels
+  /// Of ONNX Runtime's kernels, beside `costs` of ours: of a file for nobody in particular, what it
+  /// takes more than FP32 there counts, too (ChooseOptions::fused). Lives as long; nullptr: it does
+  /// not.
+  const CostTable* elsewhere = nullptr;
   bool always_weigh =
       false;  ///< time is a reason on every backend, not only where `costs` is of it
   /// Layers return to f32 until this holds; `best` asks for half of the flips, and 4 dB more where

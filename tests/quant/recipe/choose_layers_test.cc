@@ -7,6 +7,7 @@
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "quant/recipe/recipe.h"
+#include "runtime/cpu/backend.h"
 #include "runtime/reference/backend.h"
 #include "tests/quant/scheme/graphs.h"
 
@@ -199,6 +200,39 @@ TEST(ChooseLayers, TheReadersTableDecides) {
     ASSERT_NE(Chosen(*r), nullptr);
     EXPECT_EQ(Chosen(*r)->name, is_fast ? "fast" : "weights");
     EXPECT_EQ(r->cost.us < r->fused.us, is_fast);
+  }
+}
+
+/// Of a file that anyone may run, what is gained here must not be a larger loss in ONNX Runtime.
+TEST(ChooseLayers, LossesElsewhereCountAgainstGains) {
+  struct Case {
+    double here, elsewhere;  // of INT8's kernels beside those of FP32
+    std::string chosen;
+  };
+  for (const Case& c : {Case{0.5, 0.1, "fast"}, {0.5, 10, "weights"}, {0.01, 10, "fast"}}) {
+    SCOPED_TRACE(Cat(c.here, " here, ", c.elsewhere, " elsewhere"));
+    RecipeOptions o = Weighed(0);
+    o.target.db = 5;
+    o.target.flips = 1;
+    o.costs.prices["product f32"].launch_us = 1;
+    o.costs.prices["product int8"].launch_us = c.here;
+    const CostTable elsewhere = OfOrt(1, c.elsewhere);
+    const Samples samples = NormalSamples(Classifier(), 40, 1);
+    Graph g = Classifier();
+    const auto alone = QuantizeByRecipe(g, samples, *MakeCpuBackend(), o);
+    ASSERT_TRUE(alone.ok()) << alone.status().message();
+    EXPECT_EQ(alone->cost.elsewhere_us, 0);
+    EXPECT_LT(alone->cost.us, alone->fused.us);
+    o.elsewhere = &elsewhere;
+    g = Classifier();
+    const auto r = QuantizeByRecipe(g, samples, *MakeCpuBackend(), o);
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    const std::string chosen = Chosen(*r) ? Chosen(*r)->name : "fast";
+    EXPECT_EQ(chosen, c.chosen);
+    EXPECT_TRUE(r->pays);
+    if (chosen == "fast") {
+      EXPECT_EQ(r->cost.elsewhere_us < r->fused.elsewhere_us, c.elsewhere < 1);
+    }
   }
 }
 

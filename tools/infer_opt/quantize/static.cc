@@ -135,7 +135,8 @@ class StaticMode : public QuantizeMode {
     return s.activations.dtype == DType::kU8 && s.weights.dtype == DType::kI8;
   }
 
-  /// A file for ONNX Runtime is weighed by what ONNX Runtime's kernels take.
+  /// A file for ONNX Runtime is weighed by what ONNX Runtime's kernels take, one for nobody in
+  /// particular by that, too.
   Status ChooseCosts(const QuantizeJob& job) {
     recipe_options_.reader = {job.for_ort ? job.target : nullptr, job.opset_limit};
     if (!cost_table_.empty()) {
@@ -147,6 +148,8 @@ class StaticMode : public QuantizeMode {
     } else if (job.for_ort) {
       recipe_options_.costs = CostTable::OfOnnxRuntime();
     }
+    const bool for_anyone = !job.target && recipe_options_.costs.runtime == CostsOf::kOurs;
+    recipe_options_.elsewhere = for_anyone ? &CostTable::OfOnnxRuntime() : nullptr;
     return {};
   }
 
@@ -213,11 +216,27 @@ class StaticMode : public QuantizeMode {
       context.Warn(Cat(by, " INT8 gains no time for sure: the result takes ",
                        Rounded(r.cost.us / r.fused.us, 3),
                        " of the time of the fused FP32 file (infer-opt fuse), which is exact"));
+    if (IsSlowElsewhere(r))
+      context.Warn(Cat("ONNX Runtime takes ",
+                       Rounded(r.cost.elsewhere_us / r.fused.elsewhere_us, 3),
+                       " of the FP32 file's time for this one by its cost table; --target ort "
+                       "weighs layers by that alone, --target infer not at all"));
+  }
+
+  /// Surely: by more than the table errs by.
+  static bool IsSlowElsewhere(const RecipeReport& r) {
+    return r.cost.elsewhere_us * CostTable::OfOnnxRuntime().sure > r.fused.elsewhere_us &&
+           r.fused.elsewhere_us > 0 && !StoresWeightsOnly(r);
   }
 
   static constexpr double kSlower = 1.02;
 
-  static Json CostJson(const ModelCost& c) { return {{"us", c.us}, {"bytes", c.bytes}}; }
+  static Json CostJson(const ModelCost& c) {
+    return {{"us", c.us}, {"bytes", c.bytes}, {"onnxruntime_us", Elsewhere(c)}};
+  }
+  static Json Elsewhere(const ModelCost& c) {
+    return c.elsewhere_us > 0 ? Json(c.elsewhere_us) : Json();
+  }
 
   Json ToJson(const RecipeReport& r) const {
     Json j = {{"name", recipe_},
@@ -240,6 +259,7 @@ class StaticMode : public QuantizeMode {
       j["candidates"].push_back({{"name", c.name},
                                  {"us", c.cost.us},
                                  {"bytes", c.cost.bytes},
+                                 {"onnxruntime_us", Elsewhere(c.cost)},
                                  {"sqnr_db", JsonNumber(c.sqnr_db)},
                                  {"drop", c.drop},
                                  {"flips", c.flips},
@@ -275,13 +295,20 @@ class StaticMode : public QuantizeMode {
     std::vector<std::vector<std::string>> rows = {{"candidate", "int8 layers", "of FP32's time",
                                                    "of its bytes", "dB", "drop %", "holds",
                                                    "chosen"}};
+    const bool is_for_anyone = r.fused.elsewhere_us > 0;
+    constexpr size_t kElsewhere = 3;  // the column, where there is one
+    if (is_for_anyone) rows[0].insert(rows[0].begin() + kElsewhere, "in ONNX Runtime");
     const auto share = [](double a, double b) { return b > 0 ? Cat(Rounded(a / b, 3)) : "-"; };
-    for (const RecipeCandidate& c : r.candidates)
+    for (const RecipeCandidate& c : r.candidates) {
       rows.push_back({c.name, Cat(c.int8_layers), r.weighed ? share(c.cost.us, r.fused.us) : "-",
                       share(static_cast<double>(c.cost.bytes), static_cast<double>(r.fused.bytes)),
                       std::isfinite(c.sqnr_db) ? Cat(Rounded(c.sqnr_db, 3)) : "-",
                       Cat(Rounded(100 * c.drop, 2)), c.holds ? "yes" : "no",
                       c.chosen ? "yes" : ""});
+      if (is_for_anyone)
+        rows.back().insert(rows.back().begin() + kElsewhere,
+                           share(c.cost.elsewhere_us, r.fused.elsewhere_us));
+    }
     return Cat(by, "judged by ", r.basis, ":\n", TextTable(rows), "\n");
   }
 
