@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 
 #include "lib/support/strings.h"
 #include "passes/rewrite/kernel_check.h"
@@ -10,6 +11,7 @@ namespace infer {
 namespace {
 
 constexpr int kNeighbourhood = 32;  // nodes below a rewrite that are looked at again at once
+constexpr size_t kManyNames = 32;   // that one node stands for
 
 class Driver {
  public:
@@ -26,6 +28,7 @@ class Driver {
         if (const OpDef* def = g.ops().Find(op.domain, op.name)) by_root_[def].push_back(&r);
     listener_.added = [this](Node& n) {
       added_.push_back(&n);
+      if (n.fused_from().size() > kManyNames) grown_.insert(&n);
       if (top_level_)
         for (MatchReviewer* r : options_.reviewers) r->OnAdded(n);
     };
@@ -37,6 +40,7 @@ class Driver {
     };
     listener_.erasing = [this](Node& n) {
       queued_.erase(&n);
+      grown_.erase(&n);
       if (top_level_)
         for (MatchReviewer* r : options_.reviewers) r->OnErasing(n);
       std::replace(added_.begin(), added_.end(), &n, static_cast<Node*>(nullptr));
@@ -51,7 +55,11 @@ class Driver {
     for (int64_t fired = 1; fired > 0 && !Exhausted();) {
       fired = 0;
       for (const auto& n : g_.nodes()) Push(n.get());
-      while (!queue_.empty() && !Exhausted()) {
+      for (size_t round = 0; !queue_.empty() && !Exhausted(); --round) {
+        if (round == 0) {
+          grown_.clear();
+          round = queue_.size();
+        }
         Node* n = queue_.front();
         queue_.pop_front();
         if (queued_.erase(n) == 0) continue;  // erased meanwhile
@@ -122,6 +130,10 @@ class Driver {
       Record(std::move(record));
       return false;
     }
+    if (GrewNow(*match)) {
+      Push(root->producer());
+      return false;
+    }
     AddNames(match->nodes(), record.nodes);
     record.matched = record.of = static_cast<int>(match->nodes().size());
     const std::string at = root->name();
@@ -186,12 +198,21 @@ class Driver {
     for (const auto& [n, depth] : near) Push(n);
   }
 
+  /// A node of the match stands for many since this round of the queue: the next one takes it. A
+  /// long chain is so merged in halves, each node of it some times; one after the other its names
+  /// would be copied as often as there are nodes.
+  bool GrewNow(const Match& m) const {
+    return !grown_.empty() && std::any_of(m.nodes().begin(), m.nodes().end(),
+                                          [&](const Node* n) { return grown_.contains(n); });
+  }
+
   /// The original nodes that `nodes` stand for, each once.
   template <typename N>
   static void AddNames(const std::vector<N*>& nodes, std::vector<std::string>& names) {
+    std::set<std::string, std::less<>> known(names.begin(), names.end());
     for (const Node* n : nodes)
       for (const std::string& name : n->fused_from())
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+        if (known.insert(name).second) names.push_back(name);
   }
 
   void Record(MatchRecord record) {
@@ -207,6 +228,7 @@ class Driver {
   int max_height_ = 0;
   std::deque<Node*> queue_;
   std::unordered_set<Node*> queued_;
+  std::unordered_set<const Node*> grown_;  // in this round of the queue, to more than kManyNames
   std::vector<Node*> added_;
   std::string last_;
   SpliceListener listener_;
