@@ -132,6 +132,7 @@ std::unique_ptr<Kernel> MakeGridSample(const StepCall& call, const Facts& facts)
                                  std::span<const Operand> out) -> Result<Prepared> {
     const Dims &x = in[0].dims, &y = out[0].dims;
     if (x.size() != 4) return Unsupported("not two spatial axes");
+    if (in[1].dims != Dims{x[0], y[2], y[3], 2}) return Unsupported("no grid of such images");
     if (x[2] < 1 || x[3] < 1) return Unsupported("nothing to read");
     if (std::max(x[2], x[3]) >= kMostGridExtent) return Unsupported("so large an extent");
     const bool align = node.Attr<int64_t>("align_corners") != 0;
