@@ -37,6 +37,14 @@ std::vector<float> Transposed(std::span<const float> w, int64_t rows, int64_t co
   return t;
 }
 
+Tensor ToHalf(const Tensor& w) {
+  Tensor half(DType::kF16, w.dims());
+  const auto from = w.data<float>();
+  const auto to = half.mutable_data<Half>();
+  for (size_t i = 0; i < from.size(); ++i) to[i] = Half{FloatToF16(from[i])};
+  return half;
+}
+
 }  // namespace
 
 std::optional<size_t> StoredWeights(const Node& node) {
@@ -75,11 +83,7 @@ Result<WeightWriter::Written> WeightWriter::WriteInt8(const Node& node, size_t o
 
 Result<WeightWriter::Written> WeightWriter::WriteF16(const Node& node, size_t operand) {
   const std::string& name = node.input(operand)->name();
-  const Tensor& w = *node.input(operand)->constant();
-  Tensor half(DType::kF16, w.dims());
-  const auto from = w.data<float>();
-  const auto to = half.mutable_data<Half>();
-  for (size_t i = 0; i < from.size(); ++i) to[i] = Half{FloatToF16(from[i])};
+  Tensor half = ToHalf(*node.input(operand)->constant());
   Written out;
   out.bytes = half.byte_size();
   NodeOptions options;
@@ -89,6 +93,24 @@ Result<WeightWriter::Written> WeightWriter::WriteF16(const Node& node, size_t op
   INFER_ASSIGN(out.weights,
                editor_.Add("Cast", {stored}, {{"to", static_cast<int64_t>(DType::kF32)}}, "",
                            std::move(options)));
+  return out;
+}
+
+WeightWriter::Written WeightWriter::StoreTable(const Node& node, Precision p) {
+  const Tensor& table = *node.input(0)->constant();
+  const std::string& name = node.input(0)->name();
+  Written out;
+  if (p == Precision::kF16Weights) {
+    Tensor half = ToHalf(table);
+    out.bytes = half.byte_size();
+    out.weights = editor_.AddConstant(std::move(half), name + "_f16");
+    return out;
+  }
+  const QuantParams params = ChooseWeightParams(table, 0, {DType::kI8, true, false});
+  Tensor factors = Tensor::Of<float>({table.dim(0), 1}, params.scale);
+  out.bytes = table.num_elements() + factors.byte_size();
+  out.weights = editor_.AddConstant(QuantizeTensor(table, params), name + "_quantized");
+  out.factors = editor_.AddConstant(std::move(factors), name + "_factors");
   return out;
 }
 
@@ -164,7 +186,10 @@ Result<int64_t> WeightWriter::Write(Node& node, Precision p, const BlockQuantize
       std::tuple(static_cast<const Value*>(node.input(operand)), p, ChannelAxis(node, operand));
   auto at = written_.find(key);
   const bool first = at == written_.end();
-  if (first) {
+  const bool looks_up = IsTable(node) && !IsBlocks(p);
+  if (first && looks_up) {
+    at = written_.emplace(key, StoreTable(node, p)).first;
+  } else if (first) {
     editor_.InsertBefore(*g_.nodes().front());
     INFER_ASSIGN(const Written w, p == Precision::kF16Weights ? WriteF16(node, operand)
                                   : p == Precision::kInt8Weights
@@ -172,8 +197,12 @@ Result<int64_t> WeightWriter::Write(Node& node, Precision p, const BlockQuantize
                                       : WriteInt4(node, operand, *rounded));
     at = written_.emplace(key, w).first;
   }
-  editor_.SetOperand(node, operand, at->second.weights);
-  return first ? at->second.bytes : 0;
+  const Written& stored = at->second;
+  if (looks_up)
+    INFER_TRY(LookUpRows(editor_, node, stored.weights, stored.factors));
+  else
+    editor_.SetOperand(node, operand, stored.weights);
+  return first ? stored.bytes : 0;
 }
 
 }  // namespace infer

@@ -2,7 +2,8 @@
 /// Stores the constant weights of one layer that computes in f32 in fewer bits: a
 /// DequantizeLinear in front of the node, as standard ONNX writes it.
 ///
-/// int8: one scale per output channel (opset 13). int4: symmetric blocks along the depth that the
+/// int8: one scale per output channel (opset 13); of a table, and of one in f16, the rows that are
+/// looked up become f32, no others. int4: symmetric blocks along the depth that the
 /// layer sums over (opset 21); convolution weights with their axes behind the first as one, behind
 /// the DequantizeLinear reshaped to what they were. nbits: MatMulNBits in place of the node;
 /// kernels may round its activations to 8 bits (accuracy level 4). f16: a Cast.
@@ -51,10 +52,13 @@ class WeightWriter {
  private:
   struct Written {
     Value* weights = nullptr;
+    Value* factors = nullptr;  ///< of a table's codes
     int64_t bytes = 0;
   };
   Result<Written> WriteInt8(const Node& node, size_t operand);
   Result<Written> WriteF16(const Node& node, size_t operand);
+  /// A table's numbers as they are stored.
+  Written StoreTable(const Node& node, Precision p);
   Result<Written> WriteInt4(const Node& node, size_t operand, const BlockQuantized& q);
   Result<int64_t> WriteNBits(Node& node, size_t operand, const BlockQuantized& q);
 

@@ -12,6 +12,14 @@
 namespace infer {
 namespace {
 
+/// The rows of `table` that `node` looks up.
+Result<Value*> RowsLookedUp(GraphEditor& editor, Value* table, const Node& node,
+                            std::string_view part) {
+  return editor.Add("Gather", {table, node.input(1)}, {{"axis", int64_t{0}}}, "",
+                    {.name = Cat(node.name(), part),
+                     .output_names = {editor.FreshName(Cat(node.output()->name(), part))}});
+}
+
 class GroupWriter {
  public:
   GroupWriter(Graph& g, const WeightPlan& plan, const WeightGroup& group)
@@ -82,7 +90,7 @@ class GroupWriter {
     for (const size_t i : group_.readers) {
       const WeightReader& r = plan_.readers[i];
       if (r.use == WeightUse::kLookup && by_rows) {
-        INFER_TRY(LookUpRows(*r.node, codes, factors));
+        INFER_TRY(LookUpRows(editor_, *r.node, codes, factors));
         continue;
       }
       if (r.use == WeightUse::kLookup && q.grid.bits == 8 && !per_output) {
@@ -215,23 +223,6 @@ class GroupWriter {
     return ReplaceNode(editor_, node, y);
   }
 
-  /// The rows of `table` that `node` looks up.
-  Result<Value*> RowsOf(Value* table, const Node& node, std::string_view part) {
-    return editor_.Add("Gather", {table, node.input(1)}, {{"axis", int64_t{0}}}, "",
-                       {.name = Cat(node.name(), part),
-                        .output_names = {editor_.FreshName(Cat(node.output()->name(), part))}});
-  }
-
-  /// The rows that are wanted, of codes and of factors, and only they are multiplied.
-  Status LookUpRows(Node& node, Value* codes, Value* factors) {
-    editor_.InsertBefore(node);
-    INFER_ASSIGN(Value * rows, RowsOf(codes, node, "_codes"));
-    INFER_ASSIGN(Value * numbers, AddCast(editor_, rows, DType::kF32, rows->name() + "_cast"));
-    INFER_ASSIGN(Value * by, RowsOf(factors, node, "_factors"));
-    INFER_ASSIGN(Value * y, editor_.Add("Mul", {numbers, by}, {}, "", NamesOf(node)));
-    return ReplaceNode(editor_, node, y);
-  }
-
   /// The rows that are wanted, of codes and of scales, and only they are dequantized.
   Status LookUpBytes(Node& node, Value* codes, Value* scales, Value* zeros) {
     editor_.InsertBefore(node);
@@ -239,7 +230,7 @@ class GroupWriter {
     constexpr std::string_view kParts[] = {"_codes", "_scales", "_zero_points"};
     for (size_t i = 0; i < 3; ++i) {
       if (!parts[i]) continue;
-      INFER_ASSIGN(parts[i], RowsOf(parts[i], node, kParts[i]));
+      INFER_ASSIGN(parts[i], RowsLookedUp(editor_, parts[i], node, kParts[i]));
     }
     INFER_ASSIGN(Value * y, Dequantize(parts[0], parts[1], parts[2],
                                        {{"axis", int64_t{-1}}, {"block_size", q_->grid.block}},
@@ -297,6 +288,21 @@ Tensor PackRows(std::span<const uint8_t> codes, int64_t rows, int64_t depth, int
       }
   });
   return t;
+}
+
+Status LookUpRows(GraphEditor& editor, Node& gather, Value* table, Value* factors) {
+  editor.InsertBefore(gather);
+  INFER_ASSIGN(Value * rows, RowsLookedUp(editor, table, gather, "_codes"));
+  NodeOptions names = NamesOf(gather);
+  if (!factors) {
+    INFER_ASSIGN(Value * y, editor.Add("Cast", {rows}, {{"to", static_cast<int64_t>(DType::kF32)}},
+                                       "", std::move(names)));
+    return ReplaceNode(editor, gather, y);
+  }
+  INFER_ASSIGN(Value * numbers, AddCast(editor, rows, DType::kF32, rows->name() + "_cast"));
+  INFER_ASSIGN(Value * by, RowsLookedUp(editor, factors, gather, "_factors"));
+  INFER_ASSIGN(Value * y, editor.Add("Mul", {numbers, by}, {}, "", std::move(names)));
+  return ReplaceNode(editor, gather, y);
 }
 
 Result<WrittenWeights> WriteGroup(Graph& g, const WeightPlan& plan, const WeightGroup& group,

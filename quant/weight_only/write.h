@@ -8,6 +8,7 @@
 ///        axis 0, the form that ONNX Runtime turns into MatMulNBits; tables, and products that
 ///        share them, [rows, depth] with axis 1. 8-bit tables are looked up before they are
 ///        dequantized.
+#include "lib/ir/editor.h"
 #include "quant/weight_only/plan.h"
 
 namespace infer {
@@ -24,6 +25,10 @@ Result<WrittenWeights> WriteGroup(Graph& g, const WeightPlan& plan, const Weight
 /// SpellAsCastAndMul rewrites in the finished graph.
 Result<WrittenWeights> WriteLayerGroup(Graph& g, const WeightPlan& plan, const WeightGroup& group,
                                        const Tensor& codes, std::span<const float> scales);
+
+/// In place of `gather`, a Gather along axis 0, the rows of `table` that it looks up, as f32, times
+/// those of `factors` [rows, 1] (nullptr: 1): only what is looked up becomes f32.
+Status LookUpRows(GraphEditor& editor, Node& gather, Value* table, Value* factors);
 
 /// Rows of codes as bytes, the lowest bits first; each row padded with `fill` to `width` codes.
 /// Pre: width * bits % 8 == 0.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/ir/verify.h"
+#include "quant/recipe/held_out.h"
 #include "tests/quant/search/search_bench.h"
 
 namespace infer {
@@ -63,6 +64,56 @@ TEST(MixedModel, CountsWhatIsOnlyStored) {
   EXPECT_EQ(four->report.integer_layers, 2);
   EXPECT_EQ(four->report.quantizable_layers, 2);
   ExpectCounted(four->report);
+}
+
+/// Of a table that is stored in fewer bits only the rows that are looked up become f32; two
+/// Gathers share what is stored.
+TEST(MixedModel, RowsOfATableAreLookedUpFirst) {
+  const Graph g = MustParse(R"(graph g(i: i64[4], k: i64[]) -> (y) {
+  t = const f32[32,64] ~1
+  e = Gather(t, i)
+  f = Gather(t, k)
+  y = Add(e, f)
+})");
+  const Samples samples = InMemory({{Tensor::Of<int64_t>({4}, {1, 2, 3, -4}),
+                                     Tensor::Of<int64_t>({}, std::vector<int64_t>{5})}});
+  QuantizeOptions options;
+  options.prepare = false;
+  const auto m = MixedModel::Make(g, samples, *MakeReferenceBackend(), options);
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  ASSERT_EQ(m->layers().size(), 2u);
+  const auto backend = MakeReferenceBackend();
+  const auto held = HeldOut::Make(g, samples, *backend, {});
+  ASSERT_TRUE(held.ok()) << held.status().message();
+  struct Case {
+    Precision precision;
+    DType stored;
+    int64_t bytes;
+    double decibels;
+  };
+  for (const Case& c : {Case{Precision::kInt8Weights, DType::kI8, 32 * 64 + 32 * 4, 40},
+                        {Precision::kF16Weights, DType::kF16, 32 * 64 * 2, 60}}) {
+    SCOPED_TRACE(Name(c.precision));
+    const auto applied = m->Apply(m->Uniform(c.precision));
+    ASSERT_TRUE(applied.ok()) << applied.status().message();
+    EXPECT_TRUE(Verify(applied->graph).ok());
+    EXPECT_EQ(applied->layer_bytes[0], c.bytes);
+    EXPECT_EQ(applied->report.weight_bytes_after, c.bytes);
+    int tables = 0;
+    for (const auto& n : applied->graph.nodes()) {
+      EXPECT_FALSE(n->Is("DequantizeLinear"));
+      if (!n->Is("Gather")) {
+        EXPECT_TRUE(!n->input(0)->is_constant()) << "all of a table is computed";
+      } else {
+        tables += n->input(0)->dtype() == c.stored;
+      }
+    }
+    EXPECT_EQ(tables, 2);
+    const auto error = held->Measure(applied->graph);
+    ASSERT_TRUE(error.ok()) << error.status().message();
+    EXPECT_GT(Decibels(error->worst), c.decibels);
+    EXPECT_LT(Decibels(error->worst), 100);
+  }
 }
 
 /// Arithmetic on extents, which is no layer and has no row of the report, stands before two.
