@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "quant/scheme/names.h"
 #include "quant/scheme/qdq_writer.h"
@@ -11,7 +12,27 @@ namespace {
 /// Bias codes stay within 2^30, so that the sum of products has room in int32.
 constexpr double kBiasReach = 0x1p30;
 
+/// A MatMul and the vector that an Add behind it adds to every row. ONNX Runtime makes a Gemm of
+/// them before it looks for codes (1.21 and newer, where the extents are known; of matrices all
+/// versions), and computes a Gemm in f32 whose bias has no codes (1.22 and newer).
+bool BecomesGemm(const PlannedNode& p, int64_t channels) {
+  const Value& w = *p.node->input(1);
+  if (!p.bias || !w.is_constant() || w.constant()->rank() != 2) return false;
+  const Value* const bias = AddedTo(p.node->output(0), *p.bias);
+  const Shape& x = p.node->input(0)->shape();
+  if (!bias || !bias->is_constant() || !x.has_rank()) return false;
+  const Tensor& b = *bias->constant();
+  const bool is_row = b.rank() == 1 || (b.rank() == 2 && x.rank() == 2);
+  return is_row && b.num_elements() == channels && (x.rank() == 2 || x.is_static());
+}
+
 }  // namespace
+
+QdqWriter::BiasPlace QdqWriter::PlaceOfBias(const PlannedNode& p, int64_t channels) {
+  if (const auto operand = BiasOperand(*p.node)) return {p.node, *operand};
+  if (!BecomesGemm(p, channels)) return {};
+  return {p.bias, p.bias->input(0) == p.node->output(0) ? size_t{1} : size_t{0}};
+}
 
 /// The codes that an algorithm chose for weights `w`, where their scales are not below those that
 /// the bias needs.
@@ -28,10 +49,9 @@ const RoundedCodes* QdqWriter::RoundedFor(const Node& node, const Tensor& w,
 }
 
 /// The bias per channel with Gemm's beta; empty when there is none.
-std::vector<float> QdqWriter::BiasOf(const PlannedNode& p, int64_t channels) const {
-  const auto operand = BiasOperand(*p.node);
-  if (!operand) return {};
-  std::vector<float> b = p.node->input(*operand)->constant()->ToFloats();
+std::vector<float> QdqWriter::BiasOf(const PlannedNode& p, const BiasPlace& at, int64_t channels) {
+  if (!at.node) return {};
+  std::vector<float> b = at.node->input(at.operand)->constant()->ToFloats();
   if (b.size() == 1) b.resize(static_cast<size_t>(channels), b[0]);
   if (const float beta = WeightLayoutOf(*p.node)->beta; beta != 1)
     for (float& v : b) v *= beta;
@@ -58,21 +78,16 @@ Result<Value*> QdqWriter::WriteBias(const std::string& name, const std::vector<f
   return AddDequantize(codes, s, per_channel ? 0 : -1, NameBeside(name, "dequantized"));
 }
 
-/// Parameters of weights whose scales are wide enough for the bias in int32. Counts those that
-/// became wider for it.
-QuantParams QdqWriter::WidenedForBias(const Tensor& w, int axis, std::span<const float> bias,
-                                      float x_scale, QuantizedLayer& layer) const {
-  const QuantParams plain = ChooseWeightParams(w, axis, scheme_.weights);
+/// Parameters of weights whose scales are wide enough for the bias in int32.
+QuantParams QdqWriter::WidenedForBias(const Tensor& w, const QuantParams& plain, int axis,
+                                      std::span<const float> bias, float x_scale) const {
   std::vector<double> least(plain.scale.size(), 0.0);
   for (size_t c = 0; c < bias.size(); ++c) {
     double& l = least[axis < 0 ? 0 : c];
     const double reach = std::fabs(static_cast<double>(bias[c])) / static_cast<double>(x_scale);
     if (std::isfinite(reach)) l = std::max(l, reach / kBiasReach);
   }
-  QuantParams bounded = ChooseWeightParams(w, axis, scheme_.weights, least);
-  for (size_t c = 0; c < bounded.scale.size(); ++c)
-    layer.widened_channels += bounded.scale[c] > plain.scale[c] ? 1 : 0;
-  return bounded;
+  return ChooseWeightParams(w, axis, scheme_.weights, least);
 }
 
 /// DequantizeLinear of the codes of `original`; of equal ones once, where they are `shared`.
@@ -104,14 +119,25 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
   const int axis = scheme_.per_channel ? channel_axis : -1;
   int64_t channels = channel_axis >= 0 ? w.dim(channel_axis) : 1;
   if (layout.outputs_in_groups) channels = layout.OutputChannels(w.dims());
-  const std::vector<float> bias = BiasOf(p, channels);
+  const BiasPlace place = PlaceOfBias(p, channels);
+  const std::vector<float> bias = BiasOf(p, place, channels);
   const Value* x = node.input(*operand == 0 ? 1 : 0);
   const float x_scale = ScaleOf(x);
   // No kernel sums 16-bit activations in int32, and their fine scale would leave int32 too small
   // for many a bias: it stays f32.
-  const bool integer_bias = !bias.empty() && BitWidth(scheme_.activations.dtype) == 8;
-  QuantParams params = integer_bias ? WidenedForBias(w, axis, bias, x_scale, layer)
-                                    : ChooseWeightParams(w, axis, scheme_.weights);
+  bool integer_bias = !bias.empty() && BitWidth(scheme_.activations.dtype) == 8;
+  QuantParams params = ChooseWeightParams(w, axis, scheme_.weights);
+  if (integer_bias) {
+    QuantParams wide = WidenedForBias(w, params, axis, bias, x_scale);
+    int64_t wider = 0;
+    for (size_t c = 0; c < wide.scale.size(); ++c) wider += wide.scale[c] > params.scale[c] ? 1 : 0;
+    // The bias of an Add may stay f32, at no cost for the weights.
+    integer_bias = place.node == &node || wider == 0;
+    if (integer_bias) {
+      layer.widened_channels += wider;
+      params = std::move(wide);
+    }
+  }
   const RoundedCodes* const rounded = RoundedFor(node, w, params);
   if (rounded) params = rounded->params;
   layer.per_channel = axis >= 0;
@@ -126,12 +152,12 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
   INFER_ASSIGN(Value * dequantized, DequantizedOf(original, std::move(q), params, axis, shared));
   editor_.SetOperand(node, *operand, dequantized);
   if (integer_bias) {
-    const size_t at = *BiasOperand(node);
+    const Value& before = *place.node->input(place.operand);
     const int64_t bytes = static_cast<int64_t>(bias.size()) * 4;
-    layer.weight_bytes_before += node.input(at)->constant()->byte_size();
+    layer.weight_bytes_before += before.constant()->byte_size();
     layer.weight_bytes_after += 2 * bytes;
-    INFER_ASSIGN(Value * b, WriteBias(node.input(at)->name(), bias, x_scale, params));
-    editor_.SetOperand(node, at, b);
+    INFER_ASSIGN(Value * b, WriteBias(before.name(), bias, x_scale, params));
+    editor_.SetOperand(*place.node, place.operand, b);
   }
   if (node.def().FindAttr("alpha")) {
     editor_.SetAttr(node, "alpha", 1.0f);

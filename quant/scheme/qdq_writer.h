@@ -36,12 +36,19 @@ class QdqWriter {
   Scaled GroupParams(int group, const std::string& name);
   Result<Value*> AddDequantize(Value* q, const Scaled& s, int axis, const std::string& name);
   Status WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer);
-  QuantParams WidenedForBias(const Tensor& w, int axis, std::span<const float> bias, float x_scale,
-                             QuantizedLayer& layer) const;
+  QuantParams WidenedForBias(const Tensor& w, const QuantParams& plain, int axis,
+                             std::span<const float> bias, float x_scale) const;
   Result<Value*> DequantizedOf(const Value* original, Tensor codes, const QuantParams& params,
                                int axis, bool shared);
   const RoundedCodes* RoundedFor(const Node& node, const Tensor& w, const QuantParams& plain) const;
-  std::vector<float> BiasOf(const PlannedNode& p, int64_t channels) const;
+  /// The operand that is a layer's constant bias, of the layer or of an Add behind it; no node:
+  /// there is none.
+  struct BiasPlace {
+    Node* node = nullptr;
+    size_t operand = 0;
+  };
+  static BiasPlace PlaceOfBias(const PlannedNode& p, int64_t channels);
+  static std::vector<float> BiasOf(const PlannedNode& p, const BiasPlace& at, int64_t channels);
   Result<Value*> WriteBias(const std::string& name, const std::vector<float>& bias, float x_scale,
                            const QuantParams& w);
   Status WriteValue(size_t i);

@@ -2,6 +2,7 @@
 /// integers on x64: one-operator models of each form, run through its own rewrites.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "lib/ir/roles.h"
 #include "quant/target/checks.h"
@@ -92,16 +93,19 @@ class FormChecker {
       Product(n);
     } else if (Lists(" LSTM GRU RNN ", n.op()) && DequantizedBy(n.input(1))) {
       Slow(n, kWeightsEveryRun, "--mode dynamic, or --layers-int8 off");
-    } else if (Surrounded(n)) {
+    } else if (Surrounded(n) && !biases_.contains(&n)) {
       Between(n);
     }
   }
 
  private:
+  /// The first ONNX Runtime 1.x that gives codes to a bias only where the result has some.
+  static constexpr int kGivesBesideCodes = 22;
   static constexpr std::string_view kWeightsEveryRun =
       "only its weights are quantized: they are dequantized in every run";
 
   void Runs(const Node& n, std::string kernel) {
+    if (const Node* add = AddOfGemm(n); add && kernel == "QGemm") biases_.insert(add);
     ++r_.kernels[kernel];
     if (forms_) forms_->emplace(&n, std::move(kernel));
   }
@@ -126,10 +130,10 @@ class FormChecker {
     const std::string why = w ? RefuseProduct(n, *x, *w) : "its weights are no codes";
     if (!why.empty()) return Slow(n, why, RemedyOf(n, *x));
     const bool rounded = QuantizedBy(n.output(0)) != nullptr;
-    Runs(n, n.Is("Conv")   ? "QLinearConv"
-            : n.Is("Gemm") ? "QGemm"
-            : rounded      ? "QLinearMatMul"
-                           : "MatMulIntegerToFloat");
+    Runs(n, n.Is("Conv")                   ? "QLinearConv"
+            : n.Is("Gemm") || AddOfGemm(n) ? "QGemm"
+            : rounded                      ? "QLinearMatMul"
+                                           : "MatMulIntegerToFloat");
   }
 
   static std::string RemedyOf(const Node& n, const Node& x) {
@@ -152,15 +156,19 @@ class FormChecker {
     if (in == DType::kI8 && weights == DType::kU8) return "s8 activations with u8 weights";
     if (in == DType::kI8 && !q) return "s8 activations that others read too, and a result in f32";
     if (n.Is("Gemm")) return RefuseGemm(n, w);
-    return IsConvolution(n) ? RefuseBias(n.input(2)) : "";
+    if (const Node* add = AddOfGemm(n))
+      return RefuseBias(AddedTo(n.output(0), *add), QuantizedBy(add->output(0)));
+    return IsConvolution(n) ? RefuseBias(n.input(2), q) : "";
   }
 
-  std::string RefuseBias(const Value* bias) const {
+  /// `q`: of the result, or nullptr. Only beside it a bias in f32 gets codes there.
+  std::string RefuseBias(const Value* bias, const Node* q) const {
     if (!bias) return "";
     const Node* dq = DequantizedBy(bias);
     if (dq && dq->input(0)->dtype() == DType::kI32) return "";
     if (!bias->is_constant()) return "its bias is computed";
-    if (t_.minor >= 23 || (t_.minor >= 21 && file_.opset < 21)) return "";
+    const bool gives = t_.minor >= 23 || (t_.minor >= 21 && file_.opset < 21);
+    if (gives && (q || t_.minor < kGivesBesideCodes)) return "";
     return "its bias is not quantized";
   }
 
@@ -168,7 +176,7 @@ class FormChecker {
     if (n.input(2) && n.Attr<float>("beta") != 1) return "its beta is not 1";
     if (t_.minor >= 30 && n.Attr<float>("alpha") != 1) return "its alpha is not 1";
     if (t_.minor >= 30 && !w.input(2)) return "its weights have no zero point";
-    return RefuseBias(n.input(2));
+    return RefuseBias(n.input(2), QuantizedBy(n.output(0)));
   }
 
   /// DequantizeLinear of constants before a product of f32 activations.
@@ -181,13 +189,21 @@ class FormChecker {
            IsConvolution(n) ? "--mode static, or --layers-int8 off" : "--format nbits");
   }
 
-  /// A MatMul and the Add of a bias behind it become a Gemm first, where the shapes allow.
-  static bool BecomesGemm(const Node& n) {
+  /// The Add with which a MatMul becomes a Gemm before anything else, where the extents allow;
+  /// nullptr: none.
+  const Node* AddOfGemm(const Node& n) const {
     const Value* y = n.output(0);
-    if (TakesBias(n) || !y->has_one_use()) return false;
-    const Value* added = AddedTo(y, *y->uses()[0].user);
+    if (!IsMatrixProduct(n) || TakesBias(n) || !y->has_one_use()) return nullptr;
+    const Node& add = *y->uses()[0].user;
+    const Value* added = AddedTo(y, add);
     const Shape& x = n.input(0)->shape();
-    return added && added->is_constant() && x.has_rank() && (x.rank() == 2 || x.is_static());
+    if (!added || !x.has_rank()) return nullptr;
+    const Node* dq = DequantizedBy(added);
+    const Value* stored = dq ? dq->input(0) : added;
+    if (!stored->is_constant()) return nullptr;
+    const int rank = stored->constant()->rank();
+    if (rank != 1 && !(rank == 2 && x.rank() == 2)) return nullptr;
+    return x.rank() == 2 || (t_.minor > 20 && x.is_static()) ? &add : nullptr;
   }
 
   std::string RefuseNBits(const Node& n, const Node& w) const {
@@ -196,7 +212,7 @@ class FormChecker {
     const DType t = w.input(0)->dtype();
     const bool four = t == DType::kI4 || t == DType::kU4;
     if (!four && !Is8Bit(t)) return "-";
-    if (t_.minor < 30 && (!four || n.Is("Gemm") || (t_.minor > 20 && BecomesGemm(n))))
+    if (t_.minor < 30 && (!four || n.Is("Gemm") || (t_.minor > 20 && AddOfGemm(n))))
       return "made of 4-bit MatMul alone";
     if (!w.output(0)->has_one_use()) return "others read them, too";
     if (w.input(0)->constant()->rank() != 2) return "they are no matrix";
@@ -252,6 +268,7 @@ class FormChecker {
   const Target& t_;
   TargetReport& r_;
   OrtForms* forms_;
+  std::set<const Node*> biases_;  ///< Adds that are part of a QGemm
 };
 
 }  // namespace

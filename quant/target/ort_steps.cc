@@ -89,6 +89,9 @@ class StepWriter {
     for (const auto& n : g.nodes())
       if (target.minor >= kQuantizesWeights && QuantizesWeightsOf(*n))
         forms_.emplace(n.get(), n->Is("Gemm") ? "QGemm" : "QLinearConv");
+    for (const auto& [node, kernel] : forms_)
+      if (kernel == "QGemm" && IsMatrixProduct(*node) && !TakesBias(*node))
+        biased_.insert(node->output(0)->uses()[0].user);
   }
 
   std::vector<OrtStep> Write() && {
@@ -143,12 +146,14 @@ class StepWriter {
     if (n.Is(Trait::kDequantize)) {
       const Value* v = n.output(0);
       return v && !v->is_output() &&
-             std::all_of(v->uses().begin(), v->uses().end(),
-                         [&](const Use& u) { return IsInteger(*u.user); });
+             std::all_of(v->uses().begin(), v->uses().end(), [&](const Use& u) {
+               return IsInteger(*u.user) || biased_.contains(u.user);
+             });
     }
     const Value* x = n.input(0);
     if (!x || !x->producer()) return false;
-    if (IsInteger(*x->producer())) return target::QuantizedBy(x) != nullptr;
+    if (IsInteger(*x->producer()) || biased_.contains(x->producer()))
+      return target::QuantizedBy(x) != nullptr;
     const Node* bound = x->producer();  // between an integer kernel and its QuantizeLinear
     const Value* y = ClampOf(*bound) ? bound->input(0) : nullptr;
     return y && y->producer() && IsInteger(*y->producer()) && target::QuantizedBy(y) == &n;
@@ -176,6 +181,7 @@ class StepWriter {
     const Value* x = n.input(0);
     if (x && x->producer() && IsInteger(*x->producer()) && ClampOf(n) && target::QuantizedBy(x))
       return true;
+    if (biased_.contains(&n)) return true;
     for (const Value* v : n.inputs()) {
       const auto open = v ? open_.find(v) : open_.end();
       if (open == open_.end() || !v->has_one_use()) continue;
@@ -414,6 +420,7 @@ class StepWriter {
   const Graph& g_;
   OrtForms forms_;
   std::set<const Value*> folded_;
+  std::set<const Node*> biased_;  ///< Adds that are the bias of an integer kernel
   std::map<const Value*, Open> open_;
   std::map<const Value*, Layout> layouts_;
   std::set<std::pair<const Value*, Layout>> copies_;

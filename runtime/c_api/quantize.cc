@@ -80,6 +80,7 @@ Result<QuantizeReport> Static(QuantizeCall& c) {
   const auto recipe = ParseRecipe(Or(o.recipe, "balanced"));
   if (!recipe) return InvalidArgument(Cat("recipe '", o.recipe, "': none, fast, balanced or best"));
   r.recipe = *recipe;
+  r.elsewhere = &CostTable::OfOnnxRuntime();  // nobody says who reads the file
   INFER_TRY(FillScheme(o, r.quantize.scheme));
   INFER_TRY(CheckFormat(format, r.quantize.scheme));
   INFER_ASSIGN(r.quantize.observer, ParseObserver(Or(o.observer, "auto")));

@@ -210,6 +210,42 @@ TEST(QuantizeStatic, LargeBiasWidensTheScaleInsteadOfOverflowing) {
   EXPECT_GT(SqnrDb(golden, g, NormalSamples(golden, 8, 2)), 40);
 }
 
+/// ONNX Runtime makes a Gemm of a MatMul and an Add where extents are known, and computes it in f32
+/// unless its bias has codes.
+TEST(QuantizeStatic, BiasesOfAddsHaveCodesWhereTheyBecomeGemms) {
+  const auto bias_is_code = [](std::string_view x, std::string_view bias) {
+    const auto model = [&](std::string_view extents) {
+      return MustParse(Cat("graph g(x: f32[", extents, R"(]) -> (y) {
+  w = const f32[8,6] ~1
+  b = const f32[)",
+                           bias, R"(
+  m = MatMul(x, w)
+  a = Add(b, m)
+  y = Sigmoid(a)
+})"));
+    };
+    const Graph golden = model(x);
+    Graph g = golden.Clone();
+    const Samples samples = NormalSamples(x == "B,3,8" ? model("2,3,8") : model(x), 16, 1);
+    const QuantizeReport report = MustQuantize(g, samples, Plain());
+    EXPECT_EQ(report.layers[0].precision, "int8");
+    EXPECT_EQ(report.layers[0].widened_channels, 0);
+    EXPECT_GT(SqnrDb(golden, g, samples), 30);
+    const Node* add = nullptr;
+    for (const auto& n : g.nodes())
+      if (n->Is("Add")) add = n.get();
+    EXPECT_NE(add, nullptr);
+    return add && add->input(0)->producer() && add->input(0)->producer()->Is("DequantizeLinear");
+  };
+  EXPECT_TRUE(bias_is_code("2,3,8", "6] ~2"));
+  EXPECT_TRUE(bias_is_code("4,8", "6] ~2"));
+  EXPECT_TRUE(bias_is_code("4,8", "1,6] ~2"));
+  EXPECT_FALSE(bias_is_code("B,3,8", "6] ~2")) << "ONNX Runtime leaves a MatMul of open extents";
+  EXPECT_FALSE(bias_is_code("2,3,8", "1,6] ~2"));
+  EXPECT_FALSE(bias_is_code("2,3,8", "1] ~2"));
+  EXPECT_FALSE(bias_is_code("2,3,8", "6] {1e9, 0, 0, 0, 0, 0}")) << "scales would become wider";
+}
+
 TEST(QuantizeStatic, OfLayersThatItDoesNotCoverOtherModesAreNamed) {
   Graph g = MustParse(R"(graph g(x: f32[5,1,3]) -> (y) { w = const f32[1,16,3] ~1
     r = const f32[1,16,4] ~2  y = LSTM(x, w, r) {hidden_size=4} })");

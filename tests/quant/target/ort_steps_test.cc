@@ -87,6 +87,29 @@ TEST(OrtSteps, CodesAreConvolvedWithoutQuantizeAndDequantize) {
   EXPECT_THAT(FamiliesOf(CodesConv(3, "group=2", 4, kCodesOut)), Contains("grouped conv int8"));
 }
 
+/// A MatMul and the Add of a bias with codes are one integer kernel.
+TEST(OrtSteps, BiasesOfCodesAreTakenIn) {
+  constexpr std::string_view kProduct = R"(graph g(x: u8[4,2,2]) -> (y) {
+    s = const f32[] {0.1}
+    z = const u8[] {3}
+    w = const i8[2, 2] {1, 2, 3, 4}
+    t = const f32[2] {0.1, 0.2}
+    o = const i8[2] {0, 0}
+    d = DequantizeLinear(x, s, z)
+    v = DequantizeLinear(w, t, o) {axis=1}
+    m = MatMul(d, v)
+    )";
+  const std::string codes = "c = const i32[2] {1, 2}\n b = DequantizeLinear(c, t) {axis=0}\n",
+                    sum = "a = Add(m, b)\n",
+                    rounded = "q = QuantizeLinear(a, s, z)\n y = DequantizeLinear(q, s, z)\n}";
+  EXPECT_THAT(FamiliesOf(Cat(kProduct, codes, sum, "y = Sigmoid(a)\n}")),
+              ElementsAre("product int8", "functions f32"));
+  EXPECT_THAT(FamiliesOf(Cat(kProduct, codes, sum, rounded)),
+              ElementsAre("product int8", "dequantize"));
+  EXPECT_THAT(FamiliesOf(Cat(kProduct, "b = const f32[2] {1, 2}\n", sum, "y = Sigmoid(a)\n}")),
+              ElementsAre("dequantize", "dequantize", "product f32", "functions f32"));
+}
+
 /// No integer kernel returns floats of a convolution: Q and DQ stay around it, and its weights are
 /// dequantized in every run.
 TEST(OrtSteps, QuantizeAndDequantizeStayAroundFloats) {
