@@ -40,9 +40,14 @@ Result<std::string> DecomposeActivation(const OpCall& call) {
     // The standard's function is its formula for positive alphas only.
     if (!(call.Float("alpha") > 0)) return Unsupported("Celu: alpha is not positive");
     body.Scalar("alpha", t, static_cast<double>(call.Float("alpha")));
-    body.Line("a = Div(x0, alpha)");
+    body.Scalar("zero", t, 0);
+    // Numbers above 0 are not divided: by a small alpha they would become infinite.
+    body.Line("r = Relu(x0)");
+    body.Line("n = Min(x0, zero)");
+    body.Line("a = Div(n, alpha)");
     body.Line("e = Elu(a)");
-    body.Line("y = Mul(e, alpha)");
+    body.Line("m = Mul(e, alpha)");
+    body.Line("y = Add(r, m)");
   } else {
     INFER_CHECK(op == "Gelu");
     // As exporters write them: readers without the operator fuse these spellings and no others.

@@ -112,7 +112,8 @@ class CommonSubexpressions : public Pass {
       for (size_t i = 0; i < n->outputs().size(); ++i) {
         Value *from = n->output(i), *to = (*twin)->output(i);
         if (!from) continue;
-        moved = moved || !from->uses().empty();
+        // An output gives its name to the one that stays, though nobody reads it.
+        moved = moved || !from->uses().empty() || (from->is_output() && !to->is_output());
         if (!from->is_output() || !to->is_output()) {
           INFER_TRY(e.ReplaceAllUses(from, to));
           continue;

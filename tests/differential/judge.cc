@@ -111,6 +111,9 @@ class RoundingJudge {
     for (const auto& n : g.nodes())  // a scale of 1e38 overflows inside an operator
       for (const auto& [name, attr] : n->attrs())
         if (const float* f = std::get_if<float>(&attr)) See(Tensor::Scalar(*f));
+    for (const auto& n : g.nodes())  // added to scores, which are as precise as that afterwards
+      if (n->def().FindAttr("mask_filter_value"))
+        See(Tensor::Scalar(n->AttrOr<float>("mask_filter_value", -10000)));
     const auto is_float = [](const Datum& d) {
       return d.is_tensor() && IsFloat(d.tensor().dtype());
     };

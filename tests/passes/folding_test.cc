@@ -166,6 +166,17 @@ TEST(MergeDuplicates, TwinsThatAreBothOutputsShareTheirReaders) {
   EXPECT_EQ(g.FindValue("d")->producer()->op(), "Split");
 }
 
+/// Each twin makes an output that the other one lacks: the name moves, and nobody reads it.
+TEST(MergeDuplicates, AnOutputThatMovesIsAChange) {
+  Graph g = Parsed(R"(graph g(x: f32[4,4]) -> (a, c, d) {
+    a, b = Split(x) {num_outputs=2}
+    c, d = Split(x) {num_outputs=2}
+  })");
+  const auto report = Optimize(g);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(g.FindValue("d")->producer(), g.FindValue("a")->producer()) << Print(g);
+}
+
 /// Two equal results, one declared as what the reader of the other contradicts: both stay.
 TEST(MergeDuplicates, WhatDeclarationsContradictIsNotMerged) {
   const auto nodes = [](const std::string& extents) {

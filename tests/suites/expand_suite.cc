@@ -63,6 +63,7 @@ TEST(Expand, Others) {
       "graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8]) -> (y, s) { y, _, _, s = "
       "Attention(q, k, v) {qk_matmul_output_mode=3} }");
   CheckGraph("graph g(x: f32[2,3,4]) -> (y) { y = Celu(x) {alpha=2.0} }");
+  CheckGraph("graph g(x: f32[2,3,4]) -> (y) { y = Celu(x) {alpha=1e-42} }");  // x / alpha overflows
   CheckGraph("graph g(x: f32[2,3,4], t: i32[]) -> (y) { y = CastLike(x, t) }");
   CheckGraph("graph g(x: f64[2,3,4]) -> (y) { y = Mish(x) }");
   CheckGraph(

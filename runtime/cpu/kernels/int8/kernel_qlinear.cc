@@ -102,7 +102,10 @@ std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
 
 // ---- Of one operand: a table -----------------------------------------------------------------
 
-std::string RefuseQLinearTable(const StepCall& call) { return RefuseParams(call, {1, 3}); }
+std::string RefuseUnary(const StepCall& call) {
+  if (std::string why = RefuseParams(call, {1, 3}); !why.empty()) return why;
+  return Is8Bit(call.main().input(0)) ? "" : "not 8 bits";
+}
 
 /// The results of the 256 codes, by the operator's reference kernel.
 Result<std::array<uint8_t, 256>> QLinearTableOf(const StepCall& call) {
@@ -179,11 +182,6 @@ struct QLinearMean8 {
     }
   }
 };
-
-std::string RefuseUnary(const StepCall& call) {
-  if (std::string why = RefuseParams(call, {1, 3}); !why.empty()) return why;
-  return Is8Bit(call.main().input(0)) ? "" : "not 8 bits";
-}
 
 std::unique_ptr<Kernel> MakeMean(const StepCall& call) {
   const Node& n = call.main();
@@ -321,8 +319,8 @@ std::unique_ptr<Kernel> MakeShares(const StepCall& call) {
 KernelList QLinearKernels() {
   return {{"QLinearAdd", kMicrosoft, "own", RefuseBinary, MakeBinary},
           {"QLinearMul", kMicrosoft, "own", RefuseBinary, MakeBinary},
-          {"QLinearSigmoid", kMicrosoft, "own", RefuseQLinearTable, MakeQLinearTable},
-          {"QLinearLeakyRelu", kMicrosoft, "own", RefuseQLinearTable, MakeQLinearTable},
+          {"QLinearSigmoid", kMicrosoft, "own", RefuseUnary, MakeQLinearTable},
+          {"QLinearLeakyRelu", kMicrosoft, "own", RefuseUnary, MakeQLinearTable},
           {"QLinearGlobalAveragePool", kMicrosoft, "own", RefuseUnary, MakeMean},
           {"QLinearAveragePool", kMicrosoft, "own", RefuseUnary, MakeAverage},
           {"QLinearSoftmax", kMicrosoft, "own", RefuseUnary, MakeShares}};
