@@ -454,8 +454,14 @@ class Cli(CliTestCase):
         table, data = self.dir / "costs.json", ["--calib", DEMO / "calib_images.npy", "--calib-samples", 40,
                                                 "--preprocess", PREPROCESS]
         quantize = ["infer-opt", "quantize", self.small(), "-o", self.dir / "q.onnx", *data]
-        ours = self.report(0, *quantize, "--no-verify")["recipe"]["cost_table"]
+        anyone = self.report(0, *quantize, "--no-verify")["recipe"]
+        ours = anyone["cost_table"]
         self.assertEqual(("infer", 1), (ours["runtime"], ours["sure"]))
+        # Of a file for nobody in particular both times are told.
+        times = [anyone["cost"], anyone["fused_fp32"], *anyone["candidates"]]
+        self.assertTrue(all(t["onnxruntime_us"] > 0 for t in times), times)
+        here = self.report(0, *quantize, "--no-verify", "--target", "infer")["recipe"]
+        self.assertIsNone(here["cost"]["onnxruntime_us"])
         report = self.report(0, *quantize, "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--target", "ort")
         ort = report["recipe"]["cost_table"]
         self.assertEqual("onnxruntime", ort["runtime"])
