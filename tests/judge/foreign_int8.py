@@ -185,7 +185,7 @@ def main():
                 if args.infer_bench:
                     print(times(args.infer_bench, path))
                 sys.stdout.flush()
-    sys.exit(failed)
+    sys.exit(bool(failed))  # of numpy's otherwise, which exits with 1
 
 
 if __name__ == "__main__":

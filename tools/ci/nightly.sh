@@ -15,6 +15,7 @@ seconds=${1:-10800}
 day=$(($(date +%s) / 86400))
 commit="$(git rev-parse HEAD) $(git diff HEAD | sha256sum)"
 export OMP_WAIT_POLICY=passive
+tools/setup.sh --judges --checks --packages
 [ -d build/release ] || cmake --preset release -DINFER_BATCHED=ON >/dev/null
 cmake --build --preset release -j "$(nproc)" --target all nightly_tests | tail -1
 failed=0
