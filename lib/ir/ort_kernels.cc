@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -65,5 +66,22 @@ bool OrtLacksTypes(const Node& n, int minor) {
 }
 
 bool EveryOrtLacksTypes(const Node& n) { return OrtLacksTypes(n, kNever - 1); }
+
+const Node* AddOfOrtGemm(const Node& product, int minor) {
+  constexpr int kKnownExtents = 21;
+  const Value* const y = product.output(0);
+  if (!IsMatrixProduct(product) || TakesBias(product) || !y->has_one_use()) return nullptr;
+  const Node& add = *y->uses()[0].user;
+  const Value* const added = AddedTo(y, add);
+  const Shape& x = product.input(0)->shape();
+  const Shape& w = product.input(1)->shape();
+  if (!added || !x.has_rank() || x.rank() < 2 || !w.has_rank() || w.rank() != 2) return nullptr;
+  const Node* const dequantize = DequantizeBefore(added);
+  const Value* const vector = dequantize ? dequantize->input(0) : added;
+  if (!vector->is_constant()) return nullptr;
+  const int rank = vector->constant()->rank();
+  if (rank != 1 && !(rank == 2 && x.rank() == 2)) return nullptr;
+  return x.rank() == 2 || (minor >= kKnownExtents && x.is_static()) ? &add : nullptr;
+}
 
 }  // namespace infer

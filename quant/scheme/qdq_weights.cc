@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/ir/roles.h"
+#include "lib/ir/ort_kernels.h"
 #include "lib/support/strings.h"
 #include "quant/scheme/names.h"
 #include "quant/scheme/qdq_writer.h"
@@ -11,27 +11,17 @@ namespace {
 
 /// Bias codes stay within 2^30, so that the sum of products has room in int32.
 constexpr double kBiasReach = 0x1p30;
-
-/// A MatMul and the vector that an Add behind it adds to every row. ONNX Runtime makes a Gemm of
-/// them before it looks for codes (1.21 and newer, where the extents are known; of matrices all
-/// versions), and computes a Gemm in f32 whose bias has no codes (1.22 and newer).
-bool BecomesGemm(const PlannedNode& p, int64_t channels) {
-  const Value& w = *p.node->input(1);
-  if (!p.bias || !w.is_constant() || w.constant()->rank() != 2) return false;
-  const Value* const bias = AddedTo(p.node->output(0), *p.bias);
-  const Shape& x = p.node->input(0)->shape();
-  if (!bias || !bias->is_constant() || !x.has_rank()) return false;
-  const Tensor& b = *bias->constant();
-  const bool is_row = b.rank() == 1 || (b.rank() == 2 && x.rank() == 2);
-  return is_row && b.num_elements() == channels && (x.rank() == 2 || x.is_static());
-}
+constexpr int kNewestOrt = 99;
 
 }  // namespace
 
 QdqWriter::BiasPlace QdqWriter::PlaceOfBias(const PlannedNode& p, int64_t channels) {
   if (const auto operand = BiasOperand(*p.node)) return {p.node, *operand};
-  if (!BecomesGemm(p, channels)) return {};
-  return {p.bias, p.bias->input(0) == p.node->output(0) ? size_t{1} : size_t{0}};
+  if (!p.bias || !p.node->input(1)->is_constant()) return {};
+  if (AddOfOrtGemm(*p.node, kNewestOrt) != p.bias) return {};
+  const size_t at = p.bias->input(0) == p.node->output(0) ? 1 : 0;
+  if (p.bias->input(at)->constant()->num_elements() != channels) return {};
+  return {p.bias, at};
 }
 
 /// The codes that an algorithm chose for weights `w`, where their scales are not below those that

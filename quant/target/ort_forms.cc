@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "lib/ir/ort_kernels.h"
 #include "lib/ir/roles.h"
 #include "quant/target/checks.h"
 
@@ -105,7 +106,7 @@ class FormChecker {
       "only its weights are quantized: they are dequantized in every run";
 
   void Runs(const Node& n, std::string kernel) {
-    if (const Node* add = AddOfGemm(n); add && kernel == "QGemm") biases_.insert(add);
+    if (const Node* add = AddOfOrtGemm(n, t_.minor); add && kernel == "QGemm") biases_.insert(add);
     ++r_.kernels[kernel];
     if (forms_) forms_->emplace(&n, std::move(kernel));
   }
@@ -130,10 +131,10 @@ class FormChecker {
     const std::string why = w ? RefuseProduct(n, *x, *w) : "its weights are no codes";
     if (!why.empty()) return Slow(n, why, RemedyOf(n, *x));
     const bool rounded = QuantizedBy(n.output(0)) != nullptr;
-    Runs(n, n.Is("Conv")                   ? "QLinearConv"
-            : n.Is("Gemm") || AddOfGemm(n) ? "QGemm"
-            : rounded                      ? "QLinearMatMul"
-                                           : "MatMulIntegerToFloat");
+    Runs(n, n.Is("Conv")                                ? "QLinearConv"
+            : n.Is("Gemm") || AddOfOrtGemm(n, t_.minor) ? "QGemm"
+            : rounded                                   ? "QLinearMatMul"
+                                                        : "MatMulIntegerToFloat");
   }
 
   static std::string RemedyOf(const Node& n, const Node& x) {
@@ -156,7 +157,7 @@ class FormChecker {
     if (in == DType::kI8 && weights == DType::kU8) return "s8 activations with u8 weights";
     if (in == DType::kI8 && !q) return "s8 activations that others read too, and a result in f32";
     if (n.Is("Gemm")) return RefuseGemm(n, w);
-    if (const Node* add = AddOfGemm(n))
+    if (const Node* add = AddOfOrtGemm(n, t_.minor))
       return RefuseBias(AddedTo(n.output(0), *add), QuantizedBy(add->output(0)));
     return IsConvolution(n) ? RefuseBias(n.input(2), q) : "";
   }
@@ -189,30 +190,13 @@ class FormChecker {
            IsConvolution(n) ? "--mode static, or --layers-int8 off" : "--format nbits");
   }
 
-  /// The Add with which a MatMul becomes a Gemm before anything else, where the extents allow;
-  /// nullptr: none.
-  const Node* AddOfGemm(const Node& n) const {
-    const Value* y = n.output(0);
-    if (!IsMatrixProduct(n) || TakesBias(n) || !y->has_one_use()) return nullptr;
-    const Node& add = *y->uses()[0].user;
-    const Value* added = AddedTo(y, add);
-    const Shape& x = n.input(0)->shape();
-    if (!added || !x.has_rank()) return nullptr;
-    const Node* dq = DequantizedBy(added);
-    const Value* stored = dq ? dq->input(0) : added;
-    if (!stored->is_constant()) return nullptr;
-    const int rank = stored->constant()->rank();
-    if (rank != 1 && !(rank == 2 && x.rank() == 2)) return nullptr;
-    return x.rank() == 2 || (t_.minor > 20 && x.is_static()) ? &add : nullptr;
-  }
-
   std::string RefuseNBits(const Node& n, const Node& w) const {
     if (!IsMatrixProduct(n)) return "-";
     if (file_.opset < 21) return "MatMulNBits is made of opset 21 on";
     const DType t = w.input(0)->dtype();
     const bool four = t == DType::kI4 || t == DType::kU4;
     if (!four && !Is8Bit(t)) return "-";
-    if (t_.minor < 30 && (!four || n.Is("Gemm") || (t_.minor > 20 && AddOfGemm(n))))
+    if (t_.minor < 30 && (!four || n.Is("Gemm") || (t_.minor > 20 && AddOfOrtGemm(n, t_.minor))))
       return "made of 4-bit MatMul alone";
     if (!w.output(0)->has_one_use()) return "others read them, too";
     if (w.input(0)->constant()->rank() != 2) return "they are no matrix";
