@@ -9,7 +9,7 @@ namespace infer {
 struct ChooseOptions {
   RecipeTarget target;
   const Graph* fused_graph = nullptr;  ///< the model as `fuse` writes it, in FP32
-  /// What that takes. With `elsewhere_us`, which the held-out samples then tell of candidates too,
+  /// Its cost. Where it has `elsewhere_us`, the held-out samples tell that of candidates, too, and
   /// time that is lost elsewhere counts against time that is gained here.
   ModelCost fused;
   double sure = 1;  ///< CostTable::sure

@@ -11,7 +11,7 @@ namespace {
 
 /// Bias codes stay within 2^30, so that the sum of products has room in int32.
 constexpr double kBiasReach = 0x1p30;
-constexpr int kNewestOrt = 99;
+constexpr int kNewestOrt = 99;  // whatever the minor version: a file is read by newer ones, too
 
 }  // namespace
 

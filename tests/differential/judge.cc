@@ -111,9 +111,7 @@ class RoundingJudge {
     for (const auto& n : g.nodes())  // a scale of 1e38 overflows inside an operator
       for (const auto& [name, attr] : n->attrs())
         if (const float* f = std::get_if<float>(&attr)) See(Tensor::Scalar(*f));
-    for (const auto& n : g.nodes())  // added to scores, which are as precise as that afterwards
-      if (n->def().FindAttr("mask_filter_value"))
-        See(Tensor::Scalar(n->AttrOr<float>("mask_filter_value", -10000)));
+    for (const auto& n : g.nodes()) masked_ = std::max(masked_, RoundingOfMask(*n));
     const auto is_float = [](const Datum& d) {
       return d.is_tensor() && IsFloat(d.tensor().dtype());
     };
@@ -123,7 +121,7 @@ class RoundingJudge {
 
   /// Whether `error` is what rounding alone may do.
   bool Explains(double error, double tolerance) {
-    if (overflows_) return true;
+    if (overflows_ || error <= tolerance + masked_) return true;
     // What cancels down to rounding is as precise as what it was made from.
     double size = INFINITY;
     for (const Datum& d : want_) size = std::min(size, LargestOf(d));
@@ -140,6 +138,17 @@ class RoundingJudge {
   }
 
  private:
+  /// Two bits of the filter, -10000 by default, which com.microsoft's attention adds to scores:
+  /// where all keys of a query are hidden, its scores are as precise as that. 0: there is no mask.
+  static double RoundingOfMask(const Node& n) {
+    if (!n.def().FindAttr("mask_filter_value")) return 0;
+    for (size_t i = 0; i < n.inputs().size() && i < n.def().inputs.size(); ++i) {
+      const std::string_view name = n.def().inputs[i].name;
+      if (n.input(i) && (name == "mask_index" || name == "key_padding_mask"))
+        return std::abs(static_cast<double>(n.Attr<float>("mask_filter_value"))) * 0x1p-22;
+    }
+    return 0;
+  }
   static double LargestOf(const Datum& d) {
     double largest = 0;
     if (!d.is_tensor() || !IsFloat(d.tensor().dtype())) return INFINITY;
@@ -205,6 +214,7 @@ class RoundingJudge {
   const Graph& g_;
   std::span<const Datum> inputs_, want_;
   double largest_ = 0;
+  double masked_ = 0;  ///< of results, by the rounding of scores that a mask was added to
   bool overflows_ = false;
 };
 

@@ -14,9 +14,9 @@ using testing::UnorderedElementsAre;
 using target_test::Check;
 using target_test::Only;
 
-/// A Gemm of codes: `act` the type of activations, `bias` and `end` as graph text.
-std::string Gemm(std::string_view zero_point, std::string_view bias, std::string_view attrs) {
-  return Cat(R"(graph g(x: u8[2, 2]) -> (y) {
+/// The beginning of a graph: activations u8 of extents `x` and weights i8 [2, 2], both dequantized.
+std::string Codes(std::string_view x, std::string_view zero_point) {
+  return Cat("graph g(x: u8[", x, R"(]) -> (y) {
     s = const f32[] {0.1}
     z = const u8[] {3}
     w = const i8[2, 2] {1, 2, 3, 4}
@@ -24,11 +24,11 @@ std::string Gemm(std::string_view zero_point, std::string_view bias, std::string
     wz = const i8[2] {0, 0}
     xd = DequantizeLinear(x, s, z)
     wd = DequantizeLinear(w, ws)",
-             zero_point, R"() {axis=1}
-    )",
-             bias, R"(
-    y = Gemm(xd, wd, b))",
-             attrs, "\n}");
+             zero_point, ") {axis=1}\n    ");
+}
+/// A Gemm of codes: `zero_point`, `bias` and `attrs` as graph text.
+std::string Gemm(std::string_view zero_point, std::string_view bias, std::string_view attrs) {
+  return Cat(Codes("2, 2", zero_point), bias, "\n    y = Gemm(xd, wd, b)", attrs, "\n}");
 }
 constexpr std::string_view kBias32 = R"(c = const i32[2] {1, 2}
     cs = const f32[2] {0.01, 0.02}
@@ -82,16 +82,7 @@ TEST(Target, WhatVersionsFuseDiffers) {
 /// A MatMul of codes whose result is f32, and the Add of a bias behind it.
 TEST(Target, OrtMakesAGemmOfMatMulAndAddFirst) {
   const auto product = [](std::string_view x, std::string_view bias) {
-    return Cat("graph g(x: u8[", x, R"(]) -> (y) {
-    s = const f32[] {0.1}
-    z = const u8[] {3}
-    w = const i8[2, 2] {1, 2, 3, 4}
-    ws = const f32[2] {0.1, 0.2}
-    wz = const i8[2] {0, 0}
-    xd = DequantizeLinear(x, s, z)
-    wd = DequantizeLinear(w, ws, wz) {axis=1}
-    )",
-               bias, "\n m = MatMul(xd, wd)\n y = Add(m, b)\n}");
+    return Cat(Codes(x, ", wz"), bias, "\n m = MatMul(xd, wd)\n y = Add(m, b)\n}");
   };
   const auto kernels = [](const std::string& g, std::string_view t) { return Check(g, t).kernels; };
   const auto floats = UnorderedElementsAre(Pair("MatMulIntegerToFloat", 1)),
