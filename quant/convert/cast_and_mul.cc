@@ -25,9 +25,19 @@ bool ComesFromCodes(const Value* v) {
   return false;
 }
 
-bool IsFloatLayer(const Use& use, bool products) {
+/// Its result becomes codes, also behind a bound.
+bool IsRounded(const Node& n) {
+  const Value* const y = n.output(0);
+  if (QuantizeBehind(y)) return true;
+  if (!y->has_one_use() || !ClampOf(*y->uses()[0].user)) return false;
+  return QuantizeBehind(y->uses()[0].user->output(0)) != nullptr;
+}
+
+bool IsFloatLayer(const Use& use, bool products, const std::set<std::string>& in_f32) {
   const Node& n = *use.user;
-  if (!ReadsAsWeights(use) || ComesFromCodes(n.input(0))) return false;
+  if (!ReadsAsWeights(use)) return false;
+  if (ComesFromCodes(n.input(0)))
+    return !IsMatrixProduct(n) && in_f32.contains(n.output(0)->name()) && !IsRounded(n);
   return products || !IsMatrixProduct(n);
 }
 
@@ -54,7 +64,8 @@ std::optional<Tensor> FactorOf(const Node& dequantize) {
 
 }  // namespace
 
-Status SpellAsCastAndMul(Graph& g, bool products, bool has_channel_scales) {
+Status SpellAsCastAndMul(Graph& g, bool products, bool has_channel_scales,
+                         const std::set<std::string>& in_f32) {
   GraphEditor editor(g);
   for (auto it = g.nodes().begin(); it != g.nodes().end();) {
     Node& n = **it++;
@@ -62,7 +73,7 @@ Status SpellAsCastAndMul(Graph& g, bool products, bool has_channel_scales) {
     const std::vector<Use> uses = n.output(0)->uses();
     const bool must = !has_channel_scales && HasChannelScales(n);
     if (!std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-          return must ? ReadsAsWeights(use) : IsFloatLayer(use, products);
+          return must ? ReadsAsWeights(use) : IsFloatLayer(use, products, in_f32);
         }))
       continue;
     const auto factor = FactorOf(n);

@@ -53,16 +53,26 @@ class LayerChooser {
     HeldOutError error;
   };
 
+  /// Also what is in no respect worse than a candidate that holds: the target allows for what the
+  /// samples do not tell, which is less where errors are smaller.
+  bool Holds(const HeldOutError& e) const {
+    const auto is_no_worse_than = [&e](const Tried& t) {
+      return t.told.holds && e.drop <= t.error.drop && e.flips <= t.error.flips &&
+             e.lost - e.gained <= t.error.lost - t.error.gained &&
+             e.sure_worst <= t.error.sure_worst && e.others_sure_worst <= t.error.others_sure_worst;
+    };
+    return options_.target.Holds(e) || std::any_of(tried_.begin(), tried_.end(), is_no_worse_than);
+  }
   bool OutOfTime() const { return options_.out_of_time && options_.out_of_time(); }
   bool IsSlow(const Tried& t) const {
     return Weighed(t.told.cost) > options_.fused.us * options_.sure;
   }
 
-  /// The time here, longer by as much as the candidate takes more than FP32 elsewhere: who runs the
-  /// file is not known, so a gain here must not be a larger loss there.
+  /// The time here. Who runs the file is not known: what takes more than FP32 elsewhere gains
+  /// nothing here, and is longer by as much as it loses there.
   double Weighed(const ModelCost& c) const {
-    if (options_.fused.elsewhere_us <= 0) return c.us;
-    return c.us * std::max(1.0, c.elsewhere_us / options_.fused.elsewhere_us);
+    if (c.elsewhere_us <= options_.fused.elsewhere_us) return c.us;
+    return std::max(c.us, options_.fused.us) * c.elsewhere_us / options_.fused.elsewhere_us;
   }
 
   StaticModel With(const Graph& graph, const std::map<std::string, std::string>& keep,
@@ -103,7 +113,7 @@ class LayerChooser {
     t.told.sqnr_db = Decibels(t.error.worst);
     t.told.drop = t.error.drop;
     t.told.flips = t.error.flips;
-    t.told.holds = options_.target.Holds(t.error);
+    t.told.holds = Holds(t.error);
     INFER_ASSIGN(const auto left, WeightedLayers(m, original_));
     t.told.int8_layers = static_cast<int64_t>(left.size());
     tried_.push_back(std::move(t));
@@ -227,12 +237,12 @@ class LayerChooser {
   }
 
   /// By the tables, with what they may be off by.
-  double SureUs(const Tried& t) const {
-    if (t.told.name == "weights") return t.told.cost.us;  // FP32's own kernels, here and elsewhere
-    const double us = Weighed(t.told.cost);
-    if (t.told.name == "paying") return us / std::min(kSureOfPaying, options_.sure);
-    return us /
-           (t.told.name == "accurate" ? std::min(kSureOfAccurate, options_.sure) : options_.sure);
+  double SureUs(const Tried& t) const { return Weighed(t.told.cost) / SureShare(t); }
+  double SureShare(const Tried& t) const {
+    if (t.told.name == "weights") return 1;  // FP32's own kernels, here and elsewhere
+    if (t.told.name == "paying") return std::min(kSureOfPaying, options_.sure);
+    if (t.told.name == "accurate") return std::min(kSureOfAccurate, options_.sure);
+    return options_.sure;
   }
 
   size_t Best() const {
@@ -256,7 +266,7 @@ class LayerChooser {
   LayerChoice Take(size_t at) {
     LayerChoice c;
     c.layers = layers_.size();
-    const double sure_us = SureUs(tried_[at]);
+    const double sure_us = tried_[at].told.cost.us / SureShare(tried_[at]);
     tried_[at].told.chosen = true;
     c.candidates.push_back(
         {.name = "fp32", .cost = options_.fused, .sqnr_db = INFINITY, .holds = true});

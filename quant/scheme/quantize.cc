@@ -205,8 +205,9 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
   r.report.weight_bytes_before = ConstantBytes(original);
   WarnOfCollapse(plan, model.scheme, r.report);
   INFER_TRY(InsertQdq(r.graph, plan, model.ranges, model.scheme, r.report));
-  INFER_TRY(StoreLayers(r.graph, plan, model.scheme.store, r.report));
-  INFER_TRY(SpellAsCastAndMul(r.graph, /*products=*/true, model.scheme.has_channel_scales));
+  INFER_ASSIGN(const std::set<std::string> stored,
+               StoreLayers(r.graph, plan, model.scheme.store, r.report));
+  INFER_TRY(SpellAsCastAndMul(r.graph, /*products=*/true, model.scheme.has_channel_scales, stored));
   if (Status s = Verify(r.graph); !s.ok())
     return Internal(Cat("after quantization: ", s.message()));
   r.report.weight_bytes_after = ConstantBytes(r.graph);

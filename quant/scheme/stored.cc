@@ -50,14 +50,18 @@ Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan&
   return names;
 }
 
-Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>& names,
-                   QuantizeReport& report) {
+Result<std::set<std::string>> StoreLayers(Graph& g, const QuantPlan& plan,
+                                          const std::set<std::string>& names,
+                                          QuantizeReport& report) {
+  using Names = std::set<std::string>;
   // A value that was rounded has given its name away: nodes are known by place.
   std::vector<const Node*> nodes;
   for (const PlannedNode& p : plan.nodes)
     if (!p.integer && HasWeights(*p.node) && FirstResult(*p.node) && names.count(p.first_result))
       nodes.push_back(p.node);
-  if (nodes.empty()) return {};
+  if (nodes.empty()) return Names();
+  Names results;
+  for (const Node* n : nodes) results.insert(FirstResult(*n)->name());
   WeightOnlyOptions options;
   options.scheme = SchemeFor(nodes);
   options.prepare = false;
@@ -68,8 +72,10 @@ Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>&
     for (const WeightReader& r : weights.readers) rows.push_back(row.at(r.node));
   }
   auto stored = QuantizeWeightOnly(g, options);
-  if (!stored.ok())
-    return stored.status().code() == Code::kUnsupported ? Status() : stored.status();
+  if (!stored.ok()) {
+    if (stored.status().code() != Code::kUnsupported) return stored.status();
+    return Names();
+  }
   for (size_t i = 0; i < rows.size(); ++i) {
     const QuantizedLayer& from = stored->layers[i];
     if (from.precision == "f32") continue;
@@ -83,7 +89,7 @@ Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>&
     to.weight_bytes_after += from.weight_bytes_after;
   }
   CountLayers(report);
-  return {};
+  return results;
 }
 
 }  // namespace infer

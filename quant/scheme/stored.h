@@ -16,8 +16,9 @@ namespace infer {
 Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan);
 
 /// The plan's nodes that `names` has, in the graph where the plan is written already. report.layers
-/// are those of plan.nodes.
-Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>& names,
-                   QuantizeReport& report);
+/// are those of plan.nodes. Gives the first results of those that it stored, by their names there.
+Result<std::set<std::string>> StoreLayers(Graph& g, const QuantPlan& plan,
+                                          const std::set<std::string>& names,
+                                          QuantizeReport& report);
 
 }  // namespace infer

@@ -25,9 +25,15 @@ bool IsProduct(const Node& n);
 
 /// Operators, types and attributes that ONNX Runtime's CPU provider has no kernel for.
 void CheckOrtKernels(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r);
+/// An operator that ONNX Runtime moves QuantizeLinear before and DequantizeLinear behind, so that
+/// it runs on codes (QDQPropagationTransformer). A MaxPool of codes is another kernel than of
+/// numbers.
+bool PassesCodes(const Node& n);
 /// The QuantizeLinear that alone reads `v`, also behind a bound that its codes repeat and that ONNX
-/// Runtime takes out; nullptr: none.
+/// Runtime takes out, and behind operators that pass codes; nullptr: none.
 const Node* QuantizedBy(const Value* v);
+/// As DequantizedBy, also before operators that pass codes.
+const Node* DequantizedBeforeItMoves(const Value* v);
 /// By node the integer kernel that it becomes there; kMovesCodes: it runs on the codes as they are.
 using OrtForms = std::map<const Node*, std::string>;
 inline constexpr std::string_view kMovesCodes = "codes";

@@ -70,13 +70,49 @@ DType OperandType(const Node& dequantize) {
 
 }  // namespace
 
+namespace {
+
+/// Codes may have one scale for all elements, so that they move like the numbers.
+bool IsOfOneScale(const Node& quantize_or_dequantize) {
+  const Value* const scale = quantize_or_dequantize.input(1);
+  return HasConstantParams(quantize_or_dequantize) && scale->constant()->num_elements() == 1;
+}
+
+/// The QuantizeLinear that alone reads `v`, or what such nodes make of it.
+const Node* QuantizedWhereItMoves(const Value* v) {
+  const Node* const q = QuantizeBehind(v);
+  if (q || !v || !v->has_one_use()) return q;
+  const Node& next = *v->uses()[0].user;
+  if (next.input(0) != v || !PassesCodes(next)) return nullptr;
+  const Node* const behind = QuantizedWhereItMoves(next.output(0));
+  return behind && IsOfOneScale(*behind) ? behind : nullptr;
+}
+
+}  // namespace
+
+bool PassesCodes(const Node& n) {
+  return n.def().domain.empty() &&
+         Lists(" MaxPool Reshape Transpose Squeeze Unsqueeze Slice ", n.op());
+}
+
 const Node* QuantizedBy(const Value* v) {
+  if (const Node* q = QuantizedWhereItMoves(v)) return q;
   if (!v || !v->has_one_use()) return nullptr;
   const Node& next = *v->uses()[0].user;
   const auto bounds = next.input(0) == v ? ClampOf(next) : std::nullopt;
-  if (!bounds) return QuantizeBehind(v);
-  const Node* q = QuantizeBehind(next.output(0));
+  const Node* const q = bounds ? QuantizedWhereItMoves(next.output(0)) : nullptr;
   return q && IsRepeated(*bounds, *q) ? q : nullptr;
+}
+
+const Node* DequantizedBeforeItMoves(const Value* v) {
+  if (const Node* dq = DequantizedBy(v)) return dq;
+  const Node* const n = v ? v->producer() : nullptr;
+  if (!n || !PassesCodes(*n)) return nullptr;
+  const bool is_rounded = std::any_of(v->uses().begin(), v->uses().end(),
+                                      [](const Use& u) { return u.user->Is(Trait::kQuantize); });
+  const Node* const dq = is_rounded ? nullptr : DequantizedBeforeItMoves(n->input(0));
+  const bool goes_on = dq && dq->output(0)->has_one_use() && !dq->input(0)->is_constant();
+  return goes_on && IsOfOneScale(*dq) ? dq : nullptr;
 }
 
 namespace {
@@ -96,6 +132,8 @@ class FormChecker {
       Slow(n, kWeightsEveryRun, "--mode dynamic, or --layers-int8 off");
     } else if (Surrounded(n) && !biases_.contains(&n)) {
       Between(n);
+    } else if (PassesCodes(n) && n.output(0)) {
+      Passed(n);
     }
   }
 
@@ -116,13 +154,14 @@ class FormChecker {
   }
 
   static bool Surrounded(const Node& n) {
-    return n.output(0) && DequantizedBy(n.input(n.Is("Where") ? 1 : 0)) && QuantizedBy(n.output(0));
+    return n.output(0) && DequantizedBeforeItMoves(n.input(n.Is("Where") ? 1 : 0)) &&
+           QuantizedBy(n.output(0));
   }
 
   // ---- products -------------------------------------------------------------------------------
 
   void Product(const Node& n) {
-    const Node *x = DequantizedBy(n.input(0)), *w = DequantizedBy(n.input(1));
+    const Node *x = DequantizedBeforeItMoves(n.input(0)), *w = DequantizedBy(n.input(1));
     if (!x && !w) return;
     if (!x || x->input(0)->is_constant()) {
       if (w && w->input(0)->is_constant()) WeightsOnly(n, *w);
@@ -157,8 +196,10 @@ class FormChecker {
     if (in == DType::kI8 && weights == DType::kU8) return "s8 activations with u8 weights";
     if (in == DType::kI8 && !q) return "s8 activations that others read too, and a result in f32";
     if (n.Is("Gemm")) return RefuseGemm(n, w);
-    if (const Node* add = AddOfOrtGemm(n, t_.minor))
+    if (const Node* add = AddOfOrtGemm(n, t_.minor)) {
+      if (IsFusedFirst(add->output(0))) return std::string(kFusedFirst);
       return RefuseBias(AddedTo(n.output(0), *add), QuantizedBy(add->output(0)));
+    }
     return IsConvolution(n) ? RefuseBias(n.input(2), q) : "";
   }
 
@@ -177,6 +218,7 @@ class FormChecker {
     if (n.input(2) && n.Attr<float>("beta") != 1) return "its beta is not 1";
     if (t_.minor >= 30 && n.Attr<float>("alpha") != 1) return "its alpha is not 1";
     if (t_.minor >= 30 && !w.input(2)) return "its weights have no zero point";
+    if (IsFusedFirst(n.output(0))) return std::string(kFusedFirst);
     return RefuseBias(n.input(2), QuantizedBy(n.output(0)));
   }
 
@@ -192,7 +234,7 @@ class FormChecker {
 
   std::string RefuseNBits(const Node& n, const Node& w) const {
     if (!IsMatrixProduct(n)) return "-";
-    if (file_.opset < 21) return "MatMulNBits is made of opset 21 on";
+    if (file_.opset < 21 && t_.minor < 30) return "MatMulNBits is made of opset 21 on";
     const DType t = w.input(0)->dtype();
     const bool four = t == DType::kI4 || t == DType::kU4;
     if (!four && !Is8Bit(t)) return "-";
@@ -209,8 +251,17 @@ class FormChecker {
         Lists(" Relu Sigmoid Tanh LeakyRelu Elu HardSigmoid Selu Softplus Softsign "
               "ThresholdedRelu ",
               n.output(0)->uses()[0].user->op()))
-      return "a Gemm is fused with its activation first";
+      return std::string(kFusedFirst);
     return "";
+  }
+
+  static constexpr std::string_view kFusedFirst = "a Gemm is fused with its activation first";
+  /// `v` is the result of a Gemm, and a Relu makes something of it that has no codes: FusedGemm,
+  /// which has no integer form. Other activations are left alone.
+  bool IsFusedFirst(const Value* v) const {
+    constexpr int kFusesFirst = 21;
+    return t_.minor >= kFusesFirst && v->shape().has_rank() && v->shape().rank() == 2 &&
+           v->has_one_use() && v->uses()[0].user->Is("Relu") && !QuantizedBy(v);
   }
 
   // ---- other operators ------------------------------------------------------------------------
@@ -224,12 +275,22 @@ class FormChecker {
     if (forms_) forms_->emplace(&n, kMovesCodes);
   }
 
+  /// Codes on one side alone: it is given the same on the other.
+  void Passed(const Node& n) {
+    const Value *x = n.input(0), *y = n.output(0);
+    const Node* const q = QuantizedBy(y);
+    const Node* const dq = q ? nullptr : DequantizedBeforeItMoves(y);
+    if (q ? !x || !(x->has_one_use() || x->is_constant()) || !IsOfOneScale(*q) : !dq) return;
+    if (forms_ && RefuseMovement(n, q ? ResultType(*q) : OperandType(*dq)).empty())
+      forms_->emplace(&n, kMovesCodes);
+  }
+
   std::string RefuseBetween(const Node& n) const {
     const DType out = ResultType(*QuantizedBy(n.output(0)));
     if (Lists(kMovement, n.op())) return RefuseMovement(n, out);
     if (!Lists(kOwnKernel, n.op())) return "there is no integer kernel of it";
     for (size_t i = n.Is("Where") ? 1 : 0; i < n.inputs().size(); ++i) {
-      const Node* dq = DequantizedBy(n.input(i));
+      const Node* dq = DequantizedBeforeItMoves(n.input(i));
       if (!dq) return "an operand is not quantized";
       if (OperandType(*dq) != out && !dq->input(0)->is_constant())
         return "operands and result have other types";

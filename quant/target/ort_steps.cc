@@ -1,28 +1,42 @@
 #include "quant/target/ort_steps.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "lib/ir/body.h"
 #include "lib/ir/roles.h"
 #include "quant/target/checks.h"
+#include "quant/target/ort_work.h"
 
 namespace infer {
 namespace {
 
+using target::ElementsOf;
+using target::ExtentOf;
+using target::GroupsOf;
+using target::IsPool;
 using target::OrtForms;
+using target::RankOf;
+using target::ScaledPartsOf;
+using target::Touched;
+using target::WindowsOf;
 
 constexpr std::string_view kFamilies[] = {
     "call",  // of a run as a whole
     "conv f32",
+    "wide conv f32",
     "conv1x1 f32",
     "few-channel conv f32",
     "grouped conv f32",
     "depthwise f32",
+    "multiplied depthwise f32",
     "conv 1-d f32",
     "depthwise 1-d f32",
     "transposed conv f32",
     "product f32",
+    "product nbits",
+    "vector product f32",
     "elements f32",
     "functions f32",
     "pool f32",
@@ -34,7 +48,9 @@ constexpr std::string_view kFamilies[] = {
     "few-channel conv int8",
     "grouped conv int8",
     "depthwise int8",
+    "multiplied depthwise int8",
     "product int8",
+    "vector product int8",
     "elements int8",
     "table int8",
     "average pool int8",
@@ -44,15 +60,19 @@ constexpr std::string_view kFamilies[] = {
     "softmax int8",
     "concat int8",
     "move",
+    "move int8",
     "view",
     "layout",
+    "layout int8",
     "quantize",
     "dequantize",
+    "dequantize weights",
 };
 
+/// Of no blocks of channels: also where weights are no constants.
+constexpr std::string_view kPlainConv = "grouped conv f32";
+constexpr std::string_view kChannelByChannel = "multiplied depthwise f32";
 constexpr double kMillion = 1e6, kThousand = 1e3;
-/// Blocked convolutions read inputs of fewer channels as they are.
-constexpr int64_t kFewChannels = 8;
 /// The first ONNX Runtime 1.x that quantizes the weights of a layer between codes itself.
 constexpr int kQuantizesWeights = 21;
 /// Of an integer kernel: its sum in i32 is written, and read where it becomes a code.
@@ -61,18 +81,6 @@ constexpr double kSumBytes = 8;
 /// The order of elements in which a kernel leaves a result of channels and spatial axes.
 enum class Layout : uint8_t { kPlain, kBlocked, kLast };
 
-double ElementsOf(const Value* v) {
-  if (!v || !v->type().is_tensor() || !v->tensor_type().is_static()) return 0;
-  double n = 1;
-  for (const Dim& d : v->shape().dims()) n *= static_cast<double>(d.value());
-  return n;
-}
-int64_t ExtentOf(const Value* v, size_t axis) {
-  if (!v || !v->shape().has_rank() || v->shape().dims().size() <= axis) return 0;
-  const Dim& d = v->shape().dims()[axis];
-  return d.is_static() ? d.value() : 0;
-}
-size_t RankOf(const Value* v) { return v && v->shape().has_rank() ? v->shape().dims().size() : 0; }
 /// All elements in one order whatever the layout: one channel, or one position.
 bool HasOneOrder(const Value* v) {
   if (ExtentOf(v, 1) == 1) return true;
@@ -120,10 +128,11 @@ class StepWriter {
     if (IsInteger(n)) return Turns(n) ? void() : Integer(n);
     if (n.Is(Trait::kQuantize) || n.Is(Trait::kDequantize)) return Codes(n);
     if (IsTakenIn(n)) return Pass(n);
-    if (Turns(n)) return;
+    if (IsTransposedWhileRead(n) || Turns(n)) return;
     if (IsConvolution(n) || IsTransposedConvolution(n) || n.Is("FusedConv", kMicrosoft))
       return Convolve(n);
     if (IsMatrixProduct(n)) return Multiply(n);
+    if (n.Is(Trait::kAttention)) return Attend(n);
     Float(n);
   }
 
@@ -163,12 +172,12 @@ class StepWriter {
     if (IsInKernel(n)) return Pass(n);
     const Value* x = n.input(0);
     if (x->is_constant()) {
-      Add(n, "dequantize", 0, 5 * ElementsOf(n.output(0)));
+      Add(n, "dequantize weights", ScaledPartsOf(n), 5 * ElementsOf(n.output(0)));
       return;
     }
     Layout layout = LayoutOf(x);
     if (layout == Layout::kBlocked) {
-      layout = Layout::kLast;
+      layout = Layout::kPlain;
       Convert(x, layout, n, sizeof(float));
     }
     Add(n, n.Is(Trait::kQuantize) ? "quantize" : "dequantize", 0, 5 * ElementsOf(x));
@@ -205,81 +214,84 @@ class StepWriter {
   bool Sums(const Node& n, const Value& v, const Open& open) {
     const Value* other = n.input(n.input(0) == &v ? 1 : 0);
     if (!other || other == &v) return false;
-    if (!open.blocked) return other->is_constant() && !IsConvolution(*v.producer());
+    if (!open.blocked)
+      return !IsConvolution(*v.producer()) && (other->is_constant() || IsAddedByGemm(v, *other));
     if (LayoutOf(other) != Layout::kBlocked || ElementsOf(other) != ElementsOf(&v)) return false;
     steps_[open.step].kb += sizeof(float) * ElementsOf(other) / kThousand;
     return true;
   }
 
+  /// A product of two axes is a Gemm, which adds any result of the same extents.
+  static bool IsAddedByGemm(const Value& product, const Value& other) {
+    return RankOf(&product) == 2 && RankOf(&other) == 2 &&
+           ElementsOf(&product) == ElementsOf(&other) &&
+           ExtentOf(&product, 0) == ExtentOf(&other, 0);
+  }
+
   // ---- f32 --------------------------------------------------------------------------------------
+
+  /// The last two axes change places, and f32 products alone read the result: they read the operand
+  /// itself (ONNX Runtime's FusedMatMul, and Gemm).
+  bool IsTransposedWhileRead(const Node& n) const {
+    const Value* const y = n.output(0);
+    if (!n.Is(Trait::kPermutation) || !y || y->is_output() || RankOf(y) < 2) return false;
+    std::vector<int64_t> swapped(RankOf(y));
+    std::iota(swapped.begin(), swapped.end(), 0);
+    std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+    return PermOf(n) == swapped &&
+           std::all_of(y->uses().begin(), y->uses().end(), [&](const Use& u) {
+             return IsMatrixProduct(*u.user) && !IsInteger(*u.user);
+           });
+  }
 
   void Convolve(const Node& n) {
     const Value *x = n.input(0), *w = n.input(1), *y = n.output(0);
+    const bool is_stored = !w || !w->producer() || folded_.contains(w);
     const bool planes = RankOf(x) == 4 && !IsTransposedConvolution(n);
-    const std::string_view family = FloatConvFamily(n);
-    if (planes && family != "few-channel conv f32" && family != "grouped conv f32")
-      Convert(x, Layout::kBlocked, n, sizeof(float));
-    else
-      Convert(x, Layout::kPlain, n, sizeof(float));
-    Add(n, family, FlopsOf(n), sizeof(float) * (ElementsOf(x) + ElementsOf(w) + ElementsOf(y)));
-    const bool blocked = planes && family != "grouped conv f32";
+    const std::string_view family = is_stored || !planes     ? target::FloatConvFamily(n)
+                                    : target::IsDepthwise(n) ? kChannelByChannel
+                                                             : kPlainConv;
+    const bool blocked = planes && is_stored && family != kPlainConv && family != kChannelByChannel;
+    const bool reads_blocks = blocked && family != "few-channel conv f32";
+    Convert(x, reads_blocks ? Layout::kBlocked : Layout::kPlain, n, sizeof(float));
+    const double filled = blocked ? target::FilledBlocks(n, family) : 1;
+    Add(n, family, filled * FlopsOf(n),
+        sizeof(float) * (ElementsOf(x) + ElementsOf(w) + ElementsOf(y)));
     if (!blocked && !IsTransposedConvolution(n)) steps_.back().launches = GroupsOf(n);
     Leave(n, blocked ? Layout::kBlocked : Layout::kPlain);
     if (y) open_.emplace(y, Open{steps_.size() - 1, blocked, false});
   }
 
-  static double GroupsOf(const Node& n) {
-    return static_cast<double>(n.AttrOr<int64_t>("group", 1));
-  }
-
-  static std::string_view FloatConvFamily(const Node& n) {
-    if (IsTransposedConvolution(n)) return "transposed conv f32";
-    const Value *x = n.input(0), *w = n.input(1);
-    const bool depthwise = ExtentOf(w, 1) == 1 && ExtentOf(x, 1) > 1;
-    if (RankOf(x) != 4) return depthwise ? "depthwise 1-d f32" : "conv 1-d f32";
-    if (depthwise) return "depthwise f32";
-    if (n.Attr<int64_t>("group") > 1) return "grouped conv f32";
-    if (ExtentOf(x, 1) < kFewChannels) return "few-channel conv f32";
-    return IsPointwise(w) ? "conv1x1 f32" : "conv f32";
-  }
-
-  static bool IsPointwise(const Value* w) {
-    for (size_t axis = 2; axis < RankOf(w); ++axis)
-      if (ExtentOf(w, axis) != 1) return false;
-    return true;
-  }
-
   void Multiply(const Node& n) {
     ConvertAll(n, Layout::kPlain, sizeof(float));
-    Add(n, "product f32", FlopsOf(n), sizeof(float) * Touched(n));
+    Add(n, target::IsOfOneRow(n) ? "vector product f32" : "product f32", FlopsOf(n),
+        sizeof(float) * Touched(n));
     Leave(n, Layout::kPlain);
     if (n.output(0)) open_.emplace(n.output(0), Open{steps_.size() - 1, false, false});
   }
 
+  /// Products with the keys and the values, and a softmax between them.
+  void Attend(const Node& n) {
+    ConvertAll(n, Layout::kPlain, sizeof(float));
+    const target::ScoresWork scores = target::ScoresOf(n);
+    Add(n, "product f32", FlopsOf(n), sizeof(float) * (Touched(n) + 2 * scores.elements));
+    steps_.back().launches = 2;
+    Add(n, "softmax f32", scores.operations, 2 * sizeof(float) * scores.elements);
+  }
+
   void Float(const Node& n) {
-    const std::string_view family = FloatFamily(n);
-    const Layout layout = IsTransparent(n) ? LayoutOfInputs(n) : Layout::kPlain;
+    const std::string_view family = target::FloatFamily(n);
+    Layout layout = IsTransparent(n) ? LayoutOfInputs(n) : Layout::kPlain;
+    if (layout == Layout::kBlocked && n.IsAny(Trait::kPooling | Trait::kConcatenation) &&
+        !target::HasWholeBlocks(n))
+      layout = Layout::kPlain;
     ConvertAll(n, layout, sizeof(float));
     if (family == "view")
       Add(n, family, 0, 0);
     else
-      Add(n, family, IsPool(family) ? WindowsOf(n) : FlopsOf(n), sizeof(float) * Touched(n));
+      Add(n, family, IsPool(family) ? WindowsOf(n) : FlopsOf(n) + target::RowOperationsOf(n),
+          sizeof(float) * Touched(n));
     Leave(n, layout);
-  }
-
-  static bool IsPool(std::string_view family) { return family.find("pool") != family.npos; }
-
-  static std::string_view FloatFamily(const Node& n) {
-    if (n.Is(Trait::kView)) return "view";
-    if (n.Is(Trait::kPooling))
-      return n.def().FindAttr("kernel_shape") ? "pool f32" : "global pool f32";
-    if (n.IsAny(Trait::kContraction | Trait::kRecurrent)) return "product f32";
-    if (n.Is(Trait::kSoftmax)) return "softmax f32";
-    if (n.Is(Trait::kElementwise) || ClampOf(n) || IsCast(n)) return "elements f32";
-    if (n.Is(Trait::kUnary)) return "functions f32";
-    return n.IsAny(Trait::kMove | Trait::kStrided | Trait::kLookup | Trait::kSliceLookup)
-               ? "move"
-               : "rows f32";
   }
 
   // ---- integers ---------------------------------------------------------------------------------
@@ -290,13 +302,18 @@ class StepWriter {
     if (layout && WeightLayoutOf(n)->is_window) return ConvolveCodes(n);
     if (layout || n.Is(Trait::kContraction)) {
       ConvertAll(n, Layout::kPlain, 1);
-      Add(n, kernel == "MatMulNBits" ? "product f32" : "product int8", FlopsOf(n),
-          Touched(n) + kSumBytes * ElementsOf(n.output(0)));
+      Add(n,
+          kernel == "MatMulNBits" ? "product nbits"
+          : target::IsOfOneRow(n) ? "vector product int8"
+                                  : "product int8",
+          FlopsOf(n), Touched(n) + kSumBytes * ElementsOf(n.output(0)));
       return Leave(n, Layout::kPlain);
     }
-    const std::string_view family = IntegerFamily(n);
-    const Layout kept = IsTransparent(n) ? LayoutOfInputs(n) : Layout::kPlain;
-    ConvertAll(n, kept, 1);
+    const bool rounds = PassesCodesOn(n) && !HasCodes(n.input(0));
+    if (rounds) RoundBefore(n);
+    const std::string_view family = target::IntegerFamily(n);
+    const Layout kept = IsTransparent(n) && !rounds ? LayoutOfInputs(n) : Layout::kPlain;
+    if (!rounds) ConvertAll(n, kept, 1);
     if (family == "max pool int8" && kept == Layout::kLast) {
       // Channels of a position lie together: an operation is the whole of them.
       const double channels = static_cast<double>(std::max<int64_t>(ExtentOf(n.input(0), 1), 1));
@@ -306,38 +323,46 @@ class StepWriter {
     else
       Add(n, family, IsPool(family) ? WindowsOf(n) : FlopsOf(n), Touched(n));
     Leave(n, kept);
+    if (PassesCodesOn(n) && !target::QuantizedBy(n.output(0))) ReturnFloats(n);
+  }
+
+  bool PassesCodesOn(const Node& n) const {
+    return target::PassesCodes(n) && forms_.find(&n)->second == target::kMovesCodes;
+  }
+  bool HasCodes(const Value* v) const {
+    const Node* const from = v->producer();
+    if (!from) return false;
+    return from->Is(Trait::kDequantize) || IsInteger(*from) || biased_.contains(from) ||
+           (ClampOf(*from) && HasCodes(from->input(0)));
+  }
+  /// The QuantizeLinear behind `n` is moved before it.
+  void RoundBefore(const Node& n) {
+    Convert(n.input(0), Layout::kPlain, n, sizeof(float));
+    Add(n, "quantize", 0, 5 * ElementsOf(n.input(0)));
+  }
+  /// The DequantizeLinear before `n` is moved behind it, one for each that computes in f32.
+  void ReturnFloats(const Node& n) {
+    const Value* const y = n.output(0);
+    int64_t readers = y->is_output() ? 1 : 0;
+    for (const Use& u : y->uses())
+      readers += IsInteger(*u.user) || biased_.contains(u.user) ? 0 : 1;
+    for (; readers > 0; --readers) Add(n, "dequantize", 0, 5 * ElementsOf(y));
   }
 
   /// Columns of windows are copied first, but of depthwise ones.
   void ConvolveCodes(const Node& n) {
     const Value *x = n.input(0), *w = n.input(1), *y = n.output(0);
-    const bool depthwise = ExtentOf(w, 1) == 1 && ExtentOf(x, 1) > 1;
-    const bool pointwise = IsPointwise(w), few = ExtentOf(x, 1) < kFewChannels;
-    const double groups = GroupsOf(n);
+    const bool depthwise = target::IsDepthwise(n);
+    const double groups = GroupsOf(n), filled = target::FilledColumns(n);
     Convert(x, Layout::kLast, n, 1);
     const double outs = static_cast<double>(std::max<int64_t>(ExtentOf(w, 0), 1));
-    const double columns =
-        pointwise || depthwise ? 0 : 2 * ElementsOf(y) / outs * ElementsOf(w) / outs * groups;
-    Add(n,
-        depthwise    ? "depthwise int8"
-        : groups > 1 ? "grouped conv int8"
-        : pointwise  ? "conv1x1 int8"
-        : few        ? "few-channel conv int8"
-                     : "conv int8",
-        FlopsOf(n), ElementsOf(x) + ElementsOf(w) + columns + (1 + kSumBytes) * ElementsOf(y));
+    const double columns = target::IsPointwise(w) || depthwise
+                               ? 0
+                               : 2 * ElementsOf(y) / outs * ElementsOf(w) / outs * groups;
+    Add(n, target::IntegerConvFamily(n), filled * FlopsOf(n),
+        ElementsOf(x) + ElementsOf(w) + columns + (1 + kSumBytes) * filled * ElementsOf(y));
     if (groups > 1 && !depthwise) steps_.back().launches = groups;
     Leave(n, Layout::kLast);
-  }
-
-  static std::string_view IntegerFamily(const Node& n) {
-    if (n.Is(Trait::kView)) return "view";
-    if (n.Is(Trait::kConcatenation)) return "concat int8";
-    if (n.Is(Trait::kSoftmax)) return "softmax int8";
-    if (n.Is(Trait::kElementwise)) return "elements int8";
-    if (n.Is(Trait::kPooling) && !n.def().FindAttr("kernel_shape")) return "global pool int8";
-    if (n.Is(Trait::kPooling))
-      return n.Is(Trait::kAdditive) ? "average pool int8" : "max pool int8";
-    return n.Is(Trait::kUnary) ? "table int8" : "move";
   }
 
   // ---- amounts and layouts ----------------------------------------------------------------------
@@ -355,21 +380,6 @@ class StepWriter {
       return 0;
     return static_cast<double>(CostOfNode(n, g_.ops()).flops);
   }
-  static double Touched(const Node& n) {
-    double all = 0;
-    for (const Value* v : n.inputs()) all += ElementsOf(v);
-    for (const Value* v : n.outputs()) all += ElementsOf(v);
-    return all;
-  }
-  /// Elements that the windows of a pool read.
-  static double WindowsOf(const Node& n) {
-    if (!n.def().FindAttr("kernel_shape")) return ElementsOf(n.input(0));
-    double window = 1;
-    for (const int64_t k : n.AttrOr<std::vector<int64_t>>("kernel_shape", {}))
-      window *= static_cast<double>(k);
-    return window * ElementsOf(n.output(0));
-  }
-
   /// Takes operands in any layout, where all have the same.
   static bool IsTransparent(const Node& n) {
     return RankOf(n.output(0)) > 2 && !n.Is(Trait::kView) &&
@@ -414,7 +424,7 @@ class StepWriter {
   void Convert(const Value* v, Layout to, const Node& reader, double element_bytes) {
     if (LayoutOf(v) == to || RankOf(v) < 3 || HasOneOrder(v)) return;
     if (!copies_.insert({v, to}).second) return;
-    Add(reader, "layout", 0, 2 * element_bytes * ElementsOf(v));
+    Add(reader, element_bytes > 1 ? "layout" : "layout int8", 0, 2 * element_bytes * ElementsOf(v));
   }
 
   const Graph& g_;

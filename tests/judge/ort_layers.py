@@ -90,6 +90,12 @@ def few_channels(b, x, x0, c, e, r):
     return b.conv(b.conv(x, c, few, (1, 1), relu=False), few, c, ((3, 3), (5, 5), (1, 1))[r % 3])
 
 
+def multiplied(b, x, x0, c, e, r):
+    """Two results of each channel: no depthwise kernel knows that."""
+    k = (3, 5, 7)[r % 3]
+    return b.conv(b.conv(x, c, 2 * c, (k, k), c), 2 * c, c, (1, 1))
+
+
 def gated(b, x, x0, c, e, r):
     gate = b.op("GlobalAveragePool", [x])
     return b.op("Mul", [x, gate])
@@ -98,6 +104,16 @@ def gated(b, x, x0, c, e, r):
 def between(b, x, x0, c, e, r):
     """Q and DQ around what has no integer kernel."""
     return b.op("Sub", [x, x0])
+
+
+def dequantized(b, x, x0, c, e, r):
+    """One result in codes, dequantized again and again, by another scale each time."""
+    if b.int8:
+        if not hasattr(b, "codes"):
+            b.codes = b.node("QuantizeLinear", [x0, b.constant(np.float32(0.05)), b.constant(np.uint8(128))])
+        b.scale = getattr(b, "scale", 0.05) * 1.01
+        x0 = b.node("DequantizeLinear", [b.codes, b.constant(np.float32(b.scale)), b.constant(np.uint8(128))])
+    return b.node("Sub", [x, x0])
 
 
 def returned(b, x, x0, c, e, r):
@@ -165,6 +181,11 @@ def plain_between(b, x, x0, c, e, r):
     return b.op("Transpose", [b.conv(x, c, c, (1, 1))], perm=[0, 1, 3, 2])
 
 
+def gathered(b, x, x0, c, e, r):
+    y = b.op("Gather", [x, b.constant(np.arange(c)[::-1].copy())], axis=1)
+    return b.op("Sub" if r % 2 else "Add", [y, x0])
+
+
 def reshaped(b, x, x0, c, e, r):
     y = b.node("Reshape", [x, b.constant(np.array([1, c, e * e], np.int64))])
     y = b.op("Sub" if r % 2 else "Add", [b.quantized(y) if b.int8 else y, b.constant(np.float32(0.5))])
@@ -175,6 +196,18 @@ def reshaped(b, x, x0, c, e, r):
 def dequantized_weights(b, x, x0, c, e, r):
     """A MatMul whose weights alone are codes of a kind that no kernel takes."""
     return b.node("MatMul", [x, b.weights((c, c), 1)])
+
+
+def dequantized_fused(b, x, x0, c, e, r):
+    """The same of a Gemm that takes an activation in first, by rows or by columns."""
+    by_rows = r % 2
+    w = b.weights((c, c), 0 if by_rows else 1)
+    return b.node("Relu", [b.node("Gemm", [x, w, b.constant(np.zeros(c, np.float32))], transB=int(by_rows))])
+
+
+def dequantized_windows(b, x, x0, c, e, r):
+    k = (1, 3)[r % 2]
+    return b.node("Conv", [x, b.weights((c, c, k, k), 0)], kernel_shape=[k, k], pads=[k // 2] * 4)
 
 
 def residual(b, x, x0, c, e, r):
@@ -235,12 +268,13 @@ PLANES, LINES, ROWS, MANY = "planes", "lines", "rows", "many"
 LAYERS = {
     "conv3": (PLANES, square(3)), "conv5": (PLANES, square(5)), "conv1": (PLANES, square(1)),
     "grouped": (PLANES, square(3, lambda c: 4)), "depthwise3": (PLANES, square(3, lambda c: c)),
-    "depthwise7": (PLANES, square(7, lambda c: c)), "few": (PLANES, few_channels),
+    "depthwise7": (PLANES, square(7, lambda c: c)), "multiplied": (PLANES, multiplied),
+    "few": (PLANES, few_channels),
     "line3": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (3,))),
     "line1": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (1,))),
     "line-depthwise": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, ((3,), (9,), (17,), (29,))[r % 4], c)),
     "transposed": (PLANES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (3, 3), op="ConvTranspose")),
-    "product": (ROWS, product), "product-of-one": ("row", product), "widened": (MANY, widened),
+    "product": (ROWS, product), "product-of-one": ("row", product), "widened": (MANY, widened), "widened-of-one": ("row", widened),
     "add": (PLANES, lambda b, x, x0, c, e, r: b.op("Add", [x, x0])),
     "mul": (PLANES, lambda b, x, x0, c, e, r: b.op("Mul", [x, x0])),
     "between": (PLANES, between), "sigmoid": (PLANES, of("Sigmoid")), "tanh": (PLANES, of("Tanh")),
@@ -249,8 +283,9 @@ LAYERS = {
     "average-behind": (PLANES, pooled_behind("AveragePool")), "gate-behind": (PLANES, added_behind), "gated": (PLANES, gated),
     "softmax": (PLANES, of("Softmax", axis=-1)), "layernorm": (PLANES, layered), "mean": (PLANES, reduced),
     "concat": (PLANES, concatenated),
-    "returned": (PLANES, returned), "plain": (PLANES, plain_between), "reshape": (PLANES, reshaped),
-    "weights-only": (ROWS, dequantized_weights),
+    "gathered": (PLANES, gathered), "dequantized": (PLANES, dequantized), "returned": (PLANES, returned), "plain": (PLANES, plain_between), "reshape": (PLANES, reshaped),
+    "weights-only": (ROWS, dequantized_weights), "weights-only-gemm": (ROWS, dequantized_fused),
+    "weights-only-conv": (PLANES, dequantized_windows),
 }
 NETWORKS = {
     "residual": (PLANES, residual), "inverted": (PLANES, inverted), "convnext": (PLANES, convnext),
@@ -327,7 +362,7 @@ class Chain:
         return {PLANES: [1, c, e, e], LINES: [1, c, 4 * e], ROWS: [e, c], MANY: [1, e, e, c], "row": [1, c]}[self.form]
 
     def model(self, layers):
-        b = Builder(self.int8 and self.kind != "weights-only", self.seed)
+        b = Builder(self.int8 and not self.kind.startswith("weights-only"), self.seed)
         x, x0 = b.input(self.shape()), b.input(self.shape())
         b.int8 = self.int8
         for _ in range(layers):

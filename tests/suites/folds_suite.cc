@@ -135,5 +135,16 @@ TEST(Folds, AxesThatLieApart) {
       "graph g(x: f32[9,70,40,20]) -> (y) { a = const i64[2] {0,2} y = ReduceMean(x, a) }");
 }
 
+/// Many rows without elements take no memory of their own.
+TEST(Folds, ManyRowsOfNothing) {
+  for (std::string_view type : {"f16", "f32", "i32"})
+    for (std::string_view op : {"ReduceSum", "ReduceMax", "ReduceMean"}) {
+      const Tensor x(*ParseDType(type), {1 << 30, 0});
+      CheckGraph(Cat("graph g(x: ", type, "[1073741824,0]) -> (y) { a = const i64[] {0} y = ", op,
+                     "(x, a) }"),
+                 {x}, 0);
+    }
+}
+
 }  // namespace
 }  // namespace infer

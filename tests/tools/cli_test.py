@@ -495,8 +495,9 @@ class Cli(CliTestCase):
         report = self.report(0, "infer-opt", *weights, "--target", "ort-1.20")
         self.assertTrue(report["target"]["fits"])
         self.assertEqual(report["target"]["findings"], [])  # convolutions whose weights are folded
-        report = self.report(0, "infer-opt", *weights, "--bits", 8, "--format", "qdq", "--block", 0, "--target", "ort")
-        self.assertEqual({"slow"}, {f["severity"] for f in report["target"]["findings"]})
+        for target, severities in {"ort-1.24": {"slow"}, "ort": set()}.items():  # 1.30 makes MatMulNBits of 8 bits
+            report = self.report(0, "infer-opt", *weights, "--bits", 8, "--format", "qdq", "--block", 0, "--target", target)
+            self.assertEqual(severities, {f["severity"] for f in report["target"]["findings"]}, target)
         out.unlink()
         done = self.expect(4, "infer-opt", *weights, "--bits", 8, "--format", "nbits", "--target", "ort-1.20")
         self.assertIn("8-bit MatMulNBits exists since ort-1.22", done.stderr)

@@ -162,14 +162,15 @@ Acc FoldElements(Fold fold, const T* x, int64_t n, At at) {
 struct ReducePlan {
   Dims out_dims;                 // as the result has them
   Dims kept_dims, kept_strides;  // of the dimensions that stay
-  std::vector<int64_t> offsets;  // of the folded elements
+  std::vector<int64_t> offsets;  // of the folded elements; none where there are no elements
   bool contiguous = true;        // offsets are 0, 1, 2, ...
 };
 
 ReducePlan PlanReduce(const Dims& dims, const std::vector<int>& axes, bool keep) {
   ReducePlan p;
   const Dims strides = Strides(dims);
-  p.offsets = {0};
+  const bool is_empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
+  if (!is_empty) p.offsets = {0};  // else other extents may be huge
   for (size_t i = 0; i < dims.size(); ++i) {
     if (std::find(axes.begin(), axes.end(), static_cast<int>(i)) == axes.end()) {
       p.out_dims.push_back(dims[i]);
@@ -178,6 +179,7 @@ ReducePlan PlanReduce(const Dims& dims, const std::vector<int>& axes, bool keep)
       continue;
     }
     if (keep) p.out_dims.push_back(1);
+    if (is_empty) continue;
     std::vector<int64_t> next;
     next.reserve(p.offsets.size() * static_cast<size_t>(dims[i]));
     for (int64_t o : p.offsets)

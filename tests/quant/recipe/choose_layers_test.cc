@@ -203,13 +203,13 @@ TEST(ChooseLayers, TheReadersTableDecides) {
   }
 }
 
-/// Of a file that anyone may run, what is gained here must not be a larger loss in ONNX Runtime.
+/// A file that anyone may run gains nothing here where it loses in ONNX Runtime.
 TEST(ChooseLayers, LossesElsewhereCountAgainstGains) {
   struct Case {
     double here, elsewhere;  // of INT8's kernels beside those of FP32
     std::string chosen;
   };
-  for (const Case& c : {Case{0.5, 0.1, "fast"}, {0.5, 10, "weights"}, {0.01, 10, "fast"}}) {
+  for (const Case& c : {Case{0.5, 0.1, "fast"}, {0.5, 10, "weights"}, {0.01, 10, "weights"}}) {
     SCOPED_TRACE(Cat(c.here, " here, ", c.elsewhere, " elsewhere"));
     RecipeOptions o = Weighed(0);
     o.target.db = 5;

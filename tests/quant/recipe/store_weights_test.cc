@@ -121,6 +121,42 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,16,6,6]) {
   EXPECT_LT(r->report.weight_bytes_after, 4 * 1024);
 }
 
+/// A convolution in f32 between one in INT8 and a result in f32: ONNX Runtime has no integer form
+/// of it and would dequantize its weights in every run, so they are floats when the file is loaded.
+TEST(StoreWeights, BehindALayerInInt8) {
+  const auto backend = MakeReferenceBackend();
+  KeptLayer kept(MustParse(Cat(R"(
+graph g(x: f32[1,16,6,6]) -> (y: f32[1,16,6,6]) {
+  w = const f32[16,16,2,2] {)",
+                               Weights(1024, 1), R"(}
+  v = const f32[16,16,1,1] {)",
+                               Weights(256, 2), R"(}
+  b = Conv(x, w) {pads=[1,1,0,0]}
+  r = Relu(b)
+  c = Conv(r, w) {pads=[1,1,0,0]}
+  t = Tanh(c)
+  y = Conv(t, v)
+}
+)")),
+                 *backend);
+  ASSERT_TRUE(kept.before.ok()) << kept.before.status().message();
+  kept.m.scheme.keep["y"] = "it is kept";
+  kept.m.scheme.store = {"c"};
+  const auto r = RewriteStatic(kept.m, kept.g, 16);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  const auto makes_weights = [&r](std::string_view result) -> std::string_view {
+    for (const auto& n : r->graph.nodes())
+      if (n->Is("Conv") && n->output(0)->name() == result)
+        return n->input(1)->producer() ? n->input(1)->producer()->op() : "const";
+    return "no such layer";
+  };
+  EXPECT_EQ(makes_weights("c"), "Mul");
+  const auto integer =
+      std::find_if(r->report.layers.begin(), r->report.layers.end(),
+                   [](const QuantizedLayer& l) { return l.precision == "int8-weights"; });
+  ASSERT_NE(integer, r->report.layers.end());
+}
+
 /// A large table of Gather, as models of text have for words: the rows that are looked up are
 /// multiplied, and nothing makes f32 of the others.
 TEST(StoreWeights, TablesOfGather) {
