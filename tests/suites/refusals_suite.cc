@@ -56,6 +56,24 @@ TEST(Refusals, RotaryEmbeddingOfAnEmptyCache) {
   EXPECT_EQ(RunOnce(**program, inputs).status().code(), Evaluate(*g, inputs).status().code());
 }
 
+/// As many positions as there are tokens, but in other axes.
+TEST(Refusals, RotaryEmbeddingOfTransposedPositions) {
+  for (std::string_view node : {"RotaryEmbedding(x, c, c, p) {num_heads=2}",
+                                "com.microsoft::RotaryEmbedding(x, p, c, c) {num_heads=2}"}) {
+    auto g = ParseGraph(
+        Cat("graph g(x: f32[1,3,8], p: i64[3,1], c: f32[4,2]) -> (y) { y = ", node, " }"),
+        SuiteOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {1, 3, 8}),
+                                       Tensor::Zeros(DType::kI64, {3, 1}),
+                                       Tensor::Zeros(DType::kF32, {4, 2})};
+    EXPECT_EQ(Evaluate(*g, inputs).status().code(), Code::kInvalidModel) << node;
+    const auto program = BackendUnderTest().Compile(*g, {});
+    if (!program.ok()) continue;
+    EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel) << node;
+  }
+}
+
 /// The operand's element type comes with the run.
 TEST(Refusals, HalvesBesideAnUndeclaredType) {
   auto g = ParseGraph("graph g(x: ?[4], y: f16[4]) -> (z) { z = Mod(x, y) {fmod=1} }", SuiteOps());

@@ -278,7 +278,7 @@ Status RunContribRotary(OpRun& run) {
                               ", ", heads, " heads"));
   }
   Heads h = ReadHeads(x, heads);
-  const bool each = positions.num_elements() == h.batch * h.length && positions.rank() == 2;
+  const bool each = positions.dims() == Dims{h.batch, h.length};
   if (!each && positions.num_elements() != 1)
     return InvalidModel(Cat("position_ids is ", ToString(positions.dims())));
   INFER_TRY(Rotate(h, cos, run.in(3), run.Int("interleaved") != 0, [&](int64_t b, int64_t i) {

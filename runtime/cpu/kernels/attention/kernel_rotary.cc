@@ -119,7 +119,7 @@ std::unique_ptr<Kernel> MakeRotary(const StepCall& call) {
     const int64_t tokens = made.batch * made.length;
     if (r.positions >= 0) {
       const Dims at = dims(r.positions);
-      made.each = NumElements(at) == tokens && at.size() == 2;
+      made.each = at == Dims{made.batch, made.length};
       if (!made.each && (!contrib || NumElements(at) != 1)) return Unsupported("position_ids");
       if (cos.size() != 2) return Unsupported("cos_cache has no rows");
     } else if (cos.size() != 3 || made.rows != tokens) {
