@@ -1,11 +1,30 @@
 /// Branches that are decided before the run.
+#include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 #include "passes/simplify/simplify.h"
 
 namespace infer {
+namespace {
+
+/// What the results of `n` that somebody reads are made of, in `branch`.
+std::unordered_set<const Value*> NeededOf(const Node& n, const Graph& branch) {
+  std::unordered_set<const Value*> needed = {branch.outputs()[0]};
+  for (size_t i = 1; i < n.outputs().size(); ++i)
+    if (n.output(i) && !n.output(i)->is_dead()) needed.insert(branch.outputs()[i]);
+  for (auto it = branch.nodes().rbegin(); it != branch.nodes().rend(); ++it) {
+    const auto& made = (*it)->outputs();
+    if (std::any_of(made.begin(), made.end(),
+                    [&](const Value* v) { return v && needed.contains(v); }))
+      needed.insert((*it)->inputs().begin(), (*it)->inputs().end());
+  }
+  return needed;
+}
+
+}  // namespace
 
 Rule InlineIf() {
   Pattern condition = Scalar(), root = Op("If", condition).MoreInputs().Shared();
@@ -22,7 +41,10 @@ Rule InlineIf() {
           outer[branch->inputs()[i]] = n.input(captures + i);
         for (const auto& v : branch->values())
           if (v->is_constant() && !v->is_dead()) outer[v.get()] = b.Const(*v->constant());
+        const auto needed = NeededOf(n, *branch);
+        const auto is_needed = [&](const Value* v) { return v && needed.contains(v); };
         for (const auto& inner : branch->nodes()) {
+          if (std::none_of(inner->outputs().begin(), inner->outputs().end(), is_needed)) continue;
           std::vector<Value*> inputs;
           for (const Value* v : inner->inputs()) inputs.push_back(v ? outer.at(v) : nullptr);
           NodeOptions options;
@@ -49,7 +71,10 @@ Rule InlineIf() {
                        else_branch=graph(a, b) -> (s, t) { s = Sub(a, b)  t = Abs(a) }} })",
                    R"(graph g(x: f32[3]) -> (y) { c = const bool[1] {0}
                      y = If(c) [x] { then_branch=graph(a) -> (s) { s = Relu(a) },
-                       else_branch=graph(a) -> (s) { k = const f32[] {2}  s = Mul(a, k) }} })"},
+                       else_branch=graph(a) -> (s) { k = const f32[] {2}  s = Mul(a, k) }} })",
+                   R"(graph g(x: f32[3]) -> (y) { c = const bool[] {1}
+                     y, u = If(c) [x] { then_branch=graph(a) -> (s, t) { s = Relu(a)  t = Abs(s) },
+                       else_branch=graph(a) -> (s, t) { s = Abs(a)  t = Relu(a) }} })"},
       .silent_on = {{R"(graph g(c: bool[], x: f32[3]) -> (y) {
                        y = If(c) [x] { then_branch=graph(a) -> (s) { s = Relu(a) },
                          else_branch=graph(a) -> (s) { s = Abs(a) }} })",
