@@ -255,8 +255,9 @@ class StepWriter {
     const bool reads_blocks = blocked && family != "few-channel conv f32";
     Convert(x, reads_blocks ? Layout::kBlocked : Layout::kPlain, n, sizeof(float));
     const double filled = blocked ? target::FilledBlocks(n, family) : 1;
+    const double columns = blocked ? 0 : 2 * target::ColumnsOf(n).elements;
     Add(n, family, filled * FlopsOf(n),
-        sizeof(float) * (ElementsOf(x) + ElementsOf(w) + ElementsOf(y)));
+        sizeof(float) * (ElementsOf(x) + ElementsOf(w) + ElementsOf(y) + columns));
     if (!blocked && !IsTransposedConvolution(n)) steps_.back().launches = GroupsOf(n);
     Leave(n, blocked ? Layout::kBlocked : Layout::kPlain);
     if (y) open_.emplace(y, Open{steps_.size() - 1, blocked, false});
@@ -355,13 +356,12 @@ class StepWriter {
     const bool depthwise = target::IsDepthwise(n);
     const double groups = GroupsOf(n), filled = target::FilledColumns(n);
     Convert(x, Layout::kLast, n, 1);
-    const double outs = static_cast<double>(std::max<int64_t>(ExtentOf(w, 0), 1));
-    const double columns = target::IsPointwise(w) || depthwise
-                               ? 0
-                               : 2 * ElementsOf(y) / outs * ElementsOf(w) / outs * groups;
-    Add(n, target::IntegerConvFamily(n), filled * FlopsOf(n),
-        ElementsOf(x) + ElementsOf(w) + columns + (1 + kSumBytes) * filled * ElementsOf(y));
-    if (groups > 1 && !depthwise) steps_.back().launches = groups;
+    const target::ColumnWork columns = target::ColumnsOf(n);
+    const bool grouped = groups > 1 && !depthwise;  // copies of few channels are most of the work
+    Add(n, target::IntegerConvFamily(n), grouped ? columns.copies : filled * FlopsOf(n),
+        ElementsOf(x) + ElementsOf(w) + 2 * columns.elements +
+            (1 + kSumBytes) * (grouped ? 1 : filled) * ElementsOf(y));
+    if (grouped) steps_.back().launches = groups;
     Leave(n, Layout::kLast);
   }
 

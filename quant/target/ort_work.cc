@@ -83,6 +83,15 @@ bool HasWholeBlocks(const Node& n) {
                      [](const Value* v) { return !v || ExtentOf(v, 1) % kBlock == 0; });
 }
 
+ColumnWork ColumnsOf(const Node& n) {
+  const Value *w = n.input(1), *y = n.output(0);
+  const double outs = static_cast<double>(std::max<int64_t>(ExtentOf(w, 0), 1));
+  const double channels = static_cast<double>(std::max<int64_t>(ExtentOf(w, 1), 1));
+  if (IsPointwise(w) || IsDepthwise(n)) return {};
+  const double elements = ElementsOf(y) / outs * ElementsOf(w) / outs * GroupsOf(n);
+  return {elements, elements / channels};
+}
+
 double FilledBlocks(const Node& n, std::string_view family) {
   const bool each_way = family != "few-channel conv f32" && family != "depthwise f32";
   const double ins = each_way ? OverWhole(ExtentOf(n.input(0), 1)) : 1;

@@ -25,6 +25,12 @@ bool IsOfOneRow(const Node& product);
 bool IsDepthwise(const Node& convolution);
 /// Pools and joins take blocks of channels where each operand has no other.
 bool HasWholeBlocks(const Node& n);
+/// Elements of the columns that a convolution's windows are copied to, and the copies: each of the
+/// channels that a group has at a position. None of windows of one element, or of depthwise ones.
+struct ColumnWork {
+  double elements = 0, copies = 0;
+};
+ColumnWork ColumnsOf(const Node& convolution);
 /// The work of a convolution in f32, in whole blocks of channels, over that of the channels that
 /// there are.
 double FilledBlocks(const Node& convolution, std::string_view family);

@@ -267,7 +267,8 @@ def transformer(b, x, x0, c, e, r):
 PLANES, LINES, ROWS, MANY = "planes", "lines", "rows", "many"
 LAYERS = {
     "conv3": (PLANES, square(3)), "conv5": (PLANES, square(5)), "conv1": (PLANES, square(1)),
-    "grouped": (PLANES, square(3, lambda c: 4)), "depthwise3": (PLANES, square(3, lambda c: c)),
+    "grouped": (PLANES, square(3, lambda c: 4)), "grouped-by-2": (PLANES, square(3, lambda c: c // 2)),
+    "grouped-by-8": (PLANES, square(3, lambda c: c // 8)), "depthwise3": (PLANES, square(3, lambda c: c)),
     "depthwise7": (PLANES, square(7, lambda c: c)), "multiplied": (PLANES, multiplied),
     "few": (PLANES, few_channels),
     "line3": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (3,))),

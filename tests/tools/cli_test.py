@@ -488,6 +488,28 @@ class Cli(CliTestCase):
         done = self.expect(3, *quantize, "--no-verify", "--cost-table", table)
         self.assertIn("family 'quantize'", done.stderr)
 
+    def test_lost_in_onnxruntime(self):
+        """Convolutions of two channels a group: fast in INT8 by the table given, slow in ONNX Runtime, which decides for a file for anyone."""
+        path, table, out = self.dir / "groups.onnx", self.dir / "costs.json", self.dir / "int8.onnx"
+        rng = np.random.default_rng(0)
+        weights = [tensor(name, [32, 2, 3, 3], rng.normal(size=576).astype(np.float32).tobytes()) for name in "wv"]
+        convolve = [int_attribute("group", 16), ints_attribute("pads", [1, 1, 1, 1])]
+        path.write_bytes(model([node("Conv", ["x", "w"], ["c"], attributes=convolve), node("Relu", ["c"], ["r"]),
+                                node("Conv", ["r", "v"], ["y"], attributes=convolve)],
+                               [value_info("x", [1, 32, 16, 16])], [value_info("y", [1, 32, 16, 16])], weights))
+        np.save(self.dir / "x.npy", rng.normal(size=(20, 32, 16, 16)).astype(np.float32))
+        quantize = ["infer-opt", "quantize", path, "-o", out, "--calib", self.dir / "x.npy", "--no-verify"]
+        costs = self.report(0, *quantize)["recipe"]["cost_table"]
+        for family, price in costs["prices"].items():
+            costs["prices"][family] = dict.fromkeys(price, 0.1 if "int8" in family or family == "quantize" else 1)
+        table.write_text(json.dumps(costs))
+        told = "of FP32's time in ONNX Runtime (here 0."
+        report, told_of = self.dir / "report.json", [*quantize, "--cost-table", table, "--json", self.dir / "report.json"]
+        self.assertIn(told, self.expect(0, *told_of).stderr)
+        chosen = [c["name"] for c in json.loads(report.read_text())["recipe"]["candidates"] if c["chosen"]]
+        self.assertEqual(["weights"], chosen)
+        self.assertNotIn(told, self.expect(0, *told_of, "--target", "infer").stderr)
+
     def test_target(self):
         """What a target refuses is not written; what it reads at most is."""
         out = self.dir / "target.onnx"
