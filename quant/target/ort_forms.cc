@@ -78,14 +78,19 @@ bool IsOfOneScale(const Node& quantize_or_dequantize) {
   return HasConstantParams(quantize_or_dequantize) && scale->constant()->num_elements() == 1;
 }
 
+/// Codes are looked for through so many nodes that pass them.
+constexpr int kMostMoves = 16;
+
 /// The QuantizeLinear that alone reads `v`, or what such nodes make of it.
 const Node* QuantizedWhereItMoves(const Value* v) {
-  const Node* const q = QuantizeBehind(v);
-  if (q || !v || !v->has_one_use()) return q;
-  const Node& next = *v->uses()[0].user;
-  if (next.input(0) != v || !PassesCodes(next)) return nullptr;
-  const Node* const behind = QuantizedWhereItMoves(next.output(0));
-  return behind && IsOfOneScale(*behind) ? behind : nullptr;
+  for (int moves = 0; moves <= kMostMoves; ++moves) {
+    if (const Node* q = QuantizeBehind(v)) return moves == 0 || IsOfOneScale(*q) ? q : nullptr;
+    if (!v || !v->has_one_use()) return nullptr;
+    const Node& next = *v->uses()[0].user;
+    if (next.input(0) != v || !PassesCodes(next)) return nullptr;
+    v = next.output(0);
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -106,13 +111,19 @@ const Node* QuantizedBy(const Value* v) {
 
 const Node* DequantizedBeforeItMoves(const Value* v) {
   if (const Node* dq = DequantizedBy(v)) return dq;
-  const Node* const n = v ? v->producer() : nullptr;
-  if (!n || !PassesCodes(*n)) return nullptr;
-  const bool is_rounded = std::any_of(v->uses().begin(), v->uses().end(),
-                                      [](const Use& u) { return u.user->Is(Trait::kQuantize); });
-  const Node* const dq = is_rounded ? nullptr : DequantizedBeforeItMoves(n->input(0));
-  const bool goes_on = dq && dq->output(0)->has_one_use() && !dq->input(0)->is_constant();
-  return goes_on && IsOfOneScale(*dq) ? dq : nullptr;
+  for (int moves = 0; moves < kMostMoves; ++moves) {
+    const Node* const n = v ? v->producer() : nullptr;
+    if (!n || !PassesCodes(*n)) return nullptr;
+    if (std::any_of(v->uses().begin(), v->uses().end(),
+                    [](const Use& u) { return u.user->Is(Trait::kQuantize); }))
+      return nullptr;
+    v = n->input(0);
+    const Node* const dq = DequantizedBy(v);
+    if (!dq) continue;
+    const bool goes_on = dq->output(0)->has_one_use() && !dq->input(0)->is_constant();
+    return goes_on && IsOfOneScale(*dq) ? dq : nullptr;
+  }
+  return nullptr;
 }
 
 namespace {

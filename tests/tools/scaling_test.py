@@ -7,6 +7,7 @@ loaded machine only makes tries slower, while quadratic work is over the limit i
 import os
 import pathlib
 import resource
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,15 @@ def transposes(n):
     """Nothing runs in place: every value is a buffer of its own."""
     return model(links(n, "Transpose", [ints_attribute("perm", [1, 0])]),
                  [value_info("x", [2, 3])], [value_info("y", [2, 3])])
+
+
+def codes(n):
+    """Codes could move behind every node."""
+    names = ["d"] + [f"v{i}" for i in range(n - 3)] + ["y"]
+    turns = [node("Transpose", [a], [b], [ints_attribute("perm", [1, 0])]) for a, b in zip(names, names[1:])]
+    rounded = [node("QuantizeLinear", ["x", "s"], ["q"]), node("DequantizeLinear", ["q", "s"], ["d"])]
+    return model(rounded + turns, [value_info("x", [2, 2])], [value_info("y", [2, 2])],
+                 [tensor("s", [], struct.pack("<f", 0.1))])
 
 
 def residuals(n):
@@ -74,9 +84,10 @@ class Scaling(unittest.TestCase):
                     ("infer-opt", "run", "--threads", "1", "--device", "reference"),
                     ("infer-opt", "fuse", "--no-verify", "-o", "out.onnx"),
                     ("infer-opt", "inspect"),
+                    ("infer-opt", "inspect", "--target", "ort"),
                     ("infer-bench", "run", "--threads", "1", "--min-time", "0", "--min-runs", "1",
                      "--warmup", "0")]
-        for make in (relus, transposes, residuals, constants):
+        for make in (relus, transposes, codes, residuals, constants):
             for n in (SMALL, LARGE):
                 (self.dir / f"{n}.onnx").write_bytes(make(n))
             for tool, command, *args in commands:
