@@ -7,4 +7,4 @@ tests="support_test ir_test engine_test suite_mock device_test plan_ir_test"
 cmake --preset tsan >/dev/null
 # shellcheck disable=SC2086  # several targets
 cmake --build --preset tsan -j "$(nproc)" --target $tests | tail -1
-for t in $tests; do "build/tsan/bin/$t" --gtest_brief=1; done
+for t in $tests; do INFER_SANITIZED=1 "build/tsan/bin/$t" --gtest_brief=1; done

@@ -1,5 +1,5 @@
 /// Who waits in a future runs the request itself, where nobody has begun it.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <thread>
 
