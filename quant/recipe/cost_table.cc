@@ -222,7 +222,7 @@ Result<double> OrtMicroseconds(const Graph& g, std::span<const Datum> inputs,
     if (inputs[i].is_tensor()) dims.emplace(g.inputs()[i]->name(), inputs[i].tensor().dims());
   INFER_TRY(SpecializeInputs(shaped, dims));
   double us = 0;
-  for (const OrtStep& step : OrtStepsOf(shaped, file, target))
+  for (const OrtStep& step : OrtStepsOf(shaped, file, target, !reader.target))
     if (const auto price = table.prices.find(step.family); price != table.prices.end())
       us += price->second.launch_us * step.launches + price->second.mflop_us * step.mflop +
             price->second.kb_us * step.kb;

@@ -1,7 +1,6 @@
 #include "quant/target/ort_steps.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "lib/ir/body.h"
@@ -75,6 +74,7 @@ constexpr std::string_view kChannelByChannel = "multiplied depthwise f32";
 constexpr double kMillion = 1e6, kThousand = 1e3;
 /// The first ONNX Runtime 1.x that quantizes the weights of a layer between codes itself.
 constexpr int kQuantizesWeights = 21;
+constexpr int64_t kGeluOpset = 20;
 /// Of an integer kernel: its sum in i32 is written, and read where it becomes a code.
 constexpr double kSumBytes = 8;
 
@@ -91,7 +91,8 @@ bool HasOneOrder(const Value* v) {
 
 class StepWriter {
  public:
-  StepWriter(const Graph& g, const FileVersions& file, const Target& target) : g_(g) {
+  StepWriter(const Graph& g, const FileVersions& file, const Target& target, bool standard_only)
+      : g_(g), is_standard_(standard_only && file.opset < kGeluOpset) {
     TargetReport unused;
     target::CheckOrtForms(g, file, target, unused, &forms_);
     for (const auto& n : g.nodes())
@@ -215,17 +216,11 @@ class StepWriter {
     const Value* other = n.input(n.input(0) == &v ? 1 : 0);
     if (!other || other == &v) return false;
     if (!open.blocked)
-      return !IsConvolution(*v.producer()) && (other->is_constant() || IsAddedByGemm(v, *other));
+      return !IsConvolution(*v.producer()) &&
+             (other->is_constant() || target::IsAddedByGemm(v, *other));
     if (LayoutOf(other) != Layout::kBlocked || ElementsOf(other) != ElementsOf(&v)) return false;
     steps_[open.step].kb += sizeof(float) * ElementsOf(other) / kThousand;
     return true;
-  }
-
-  /// A product of two axes is a Gemm, which adds any result of the same extents.
-  static bool IsAddedByGemm(const Value& product, const Value& other) {
-    return RankOf(&product) == 2 && RankOf(&other) == 2 &&
-           ElementsOf(&product) == ElementsOf(&other) &&
-           ExtentOf(&product, 0) == ExtentOf(&other, 0);
   }
 
   // ---- f32 --------------------------------------------------------------------------------------
@@ -235,10 +230,7 @@ class StepWriter {
   bool IsTransposedWhileRead(const Node& n) const {
     const Value* const y = n.output(0);
     if (!n.Is(Trait::kPermutation) || !y || y->is_output() || RankOf(y) < 2) return false;
-    std::vector<int64_t> swapped(RankOf(y));
-    std::iota(swapped.begin(), swapped.end(), 0);
-    std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
-    return PermOf(n) == swapped &&
+    return target::SwapsLastAxes(n) &&
            std::all_of(y->uses().begin(), y->uses().end(), [&](const Use& u) {
              return IsMatrixProduct(*u.user) && !IsInteger(*u.user);
            });
@@ -271,6 +263,13 @@ class StepWriter {
     if (n.output(0)) open_.emplace(n.output(0), Open{steps_.size() - 1, false, false});
   }
 
+  /// Div, Add, two Mul, and a second DequantizeLinear, which keeps them from becoming one Gelu.
+  void AddGeluParts(const Node& n) {
+    const double each = ElementsOf(n.input(0));
+    for (int i = 0; i < 4; ++i) Add(n, "elements f32", each, 2 * sizeof(float) * each);
+    Add(n, "dequantize", 0, 5 * each);
+  }
+
   /// Products with the keys and the values, and a softmax between them.
   void Attend(const Node& n) {
     ConvertAll(n, Layout::kPlain, sizeof(float));
@@ -282,6 +281,7 @@ class StepWriter {
 
   void Float(const Node& n) {
     const std::string_view family = target::FloatFamily(n);
+    if (n.Is("Gelu") && is_standard_ && target::DequantizedBy(n.input(0))) AddGeluParts(n);
     Layout layout = IsTransparent(n) ? LayoutOfInputs(n) : Layout::kPlain;
     if (layout == Layout::kBlocked && n.IsAny(Trait::kPooling | Trait::kConcatenation) &&
         !target::HasWholeBlocks(n))
@@ -428,6 +428,7 @@ class StepWriter {
   }
 
   const Graph& g_;
+  const bool is_standard_;  ///< the file has no Gelu
   OrtForms forms_;
   std::set<const Value*> folded_;
   std::set<const Node*> biased_;  ///< Adds that are the bias of an integer kernel
@@ -441,8 +442,9 @@ class StepWriter {
 
 std::span<const std::string_view> OrtFamilies() { return kFamilies; }
 
-std::vector<OrtStep> OrtStepsOf(const Graph& g, const FileVersions& file, const Target& target) {
-  return StepWriter(g, file, target).Write();
+std::vector<OrtStep> OrtStepsOf(const Graph& g, const FileVersions& file, const Target& target,
+                                bool standard_only) {
+  return StepWriter(g, file, target, standard_only).Write();
 }
 
 }  // namespace infer

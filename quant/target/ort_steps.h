@@ -26,6 +26,9 @@ std::span<const std::string_view> OrtFamilies();
 
 /// In the order of the nodes. Nodes of unknown extents are steps without work. Bodies of control
 /// flow are not looked into. `g` as it will be written; extents of its inputs should be numbers.
-std::vector<OrtStep> OrtStepsOf(const Graph& g, const FileVersions& file, const Target& target);
+/// `standard_only`: the writer takes operators apart that the file's opset lacks, where
+/// com.microsoft has them.
+std::vector<OrtStep> OrtStepsOf(const Graph& g, const FileVersions& file, const Target& target,
+                                bool standard_only = false);
 
 }  // namespace infer

@@ -1,6 +1,7 @@
 #include "quant/target/ort_work.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "lib/ir/roles.h"
 
@@ -66,6 +67,19 @@ double ScaledPartsOf(const Node& n) {
   for (int64_t a = 0; a <= (axis < 0 ? axis + rank : axis) && a < rank; ++a)
     parts *= static_cast<double>(ExtentOf(x, static_cast<size_t>(a)));
   return parts;
+}
+
+bool IsAddedByGemm(const Value& product, const Value& other) {
+  return RankOf(&product) == 2 && RankOf(&other) == 2 &&
+         ElementsOf(&product) == ElementsOf(&other) && ExtentOf(&product, 0) == ExtentOf(&other, 0);
+}
+
+bool SwapsLastAxes(const Node& n) {
+  std::vector<int64_t> swapped(RankOf(n.output(0)));
+  if (swapped.size() < 2) return false;
+  std::iota(swapped.begin(), swapped.end(), 0);
+  std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+  return PermOf(n) == swapped;
 }
 
 bool IsOfOneRow(const Node& n) {

@@ -19,6 +19,10 @@ double GroupsOf(const Node& n);
 double ScaledPartsOf(const Node& dequantize);
 /// Windows of one element.
 bool IsPointwise(const Value* weights);
+/// A product of two axes is a Gemm, which adds any result of the same extents.
+bool IsAddedByGemm(const Value& product, const Value& other);
+/// A Transpose that changes the last two axes alone.
+bool SwapsLastAxes(const Node& n);
 /// A product whose result is one row: its weights are read once, whatever it computes.
 bool IsOfOneRow(const Node& product);
 /// Each channel has a window of its own, and one result.

@@ -217,6 +217,20 @@ TEST(OrtSteps, PoolsOfWholeBlocks) {
   }
 }
 
+/// Below opset 20 a Gelu of codes stays in parts, in a file for nobody in particular.
+TEST(OrtSteps, GeluOfCodesInParts) {
+  const Graph g = MustParse(R"(graph g(x: u8[4,4]) -> (y) {
+    s = const f32[] {0.1}
+    z = const u8[] {0}
+    d = DequantizeLinear(x, s, z)
+    y = Gelu(d)
+  })");
+  const Target& ort = *FindTarget("ort");
+  EXPECT_EQ(OrtStepsOf(g, {17, 8}, ort, true).size(), 8u);
+  EXPECT_EQ(OrtStepsOf(g, {20, 9}, ort, true).size(), 3u);
+  EXPECT_EQ(OrtStepsOf(g, {17, 8}, ort).size(), 3u);
+}
+
 /// A Gemm adds any result of its extents; a transposed operand is read as it is.
 TEST(OrtSteps, ProductsTakeInSumsAndTranspositions) {
   EXPECT_THAT(FamiliesOf(R"(graph g(x: f32[4,4]) -> (y) {
