@@ -125,6 +125,16 @@ Node* QuantizeBehind(const Value* v) {
   return use.operand == 0 && use.user->Is(Trait::kQuantize) ? use.user : nullptr;
 }
 
+Node* QuantizeBehindBounds(const Value* v) {
+  while (v && v->has_one_use()) {
+    if (Node* const q = QuantizeBehind(v)) return q;
+    const Node& next = *v->uses()[0].user;
+    if (next.input(0) != v || !ClampOf(next)) return nullptr;
+    v = next.output(0);
+  }
+  return nullptr;
+}
+
 bool ReadsAsWeights(const Use& use) {
   if (IsRecurrentLayer(*use.user)) return use.operand == 1 || use.operand == 2;
   return use.operand == 1 && WeightLayoutOf(*use.user).has_value();

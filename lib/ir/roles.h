@@ -69,6 +69,9 @@ Node* DequantizeBefore(const Value* v);
 Node* QuantizeBefore(const Value* v);
 /// The node of kQuantize that alone reads `v`, as input 0; nullptr else.
 Node* QuantizeBehind(const Value* v);
+/// The node of kQuantize that rounds `v`, also behind bounds (ClampOf), where each alone reads what
+/// is before it; nullptr else.
+Node* QuantizeBehindBounds(const Value* v);
 /// A layer takes it as weights: input 1 of a contraction, inputs 1 and 2 of a recurrent layer.
 bool ReadsAsWeights(const Use& use);
 /// Weights that are stored in 8 bits and computed with as floats: Cast of constant codes -> Mul by

@@ -10,7 +10,7 @@
 namespace infer {
 namespace {
 
-/// What the results of `n` that somebody reads are made of, in `branch`.
+/// Values of `branch` that results of `n` with a reader are made of.
 std::unordered_set<const Value*> NeededOf(const Node& n, const Graph& branch) {
   std::unordered_set<const Value*> needed = {branch.outputs()[0]};
   for (size_t i = 1; i < n.outputs().size(); ++i)

@@ -25,19 +25,12 @@ bool ComesFromCodes(const Value* v) {
   return false;
 }
 
-/// Its result becomes codes, also behind a bound.
-bool IsRounded(const Node& n) {
-  const Value* const y = n.output(0);
-  if (QuantizeBehind(y)) return true;
-  if (!y->has_one_use() || !ClampOf(*y->uses()[0].user)) return false;
-  return QuantizeBehind(y->uses()[0].user->output(0)) != nullptr;
-}
-
 bool IsFloatLayer(const Use& use, bool products, const std::set<std::string>& in_f32) {
   const Node& n = *use.user;
   if (!ReadsAsWeights(use)) return false;
   if (ComesFromCodes(n.input(0)))
-    return !IsMatrixProduct(n) && in_f32.contains(n.output(0)->name()) && !IsRounded(n);
+    return !IsMatrixProduct(n) && in_f32.contains(n.output(0)->name()) &&
+           !QuantizeBehindBounds(n.output(0));
   return products || !IsMatrixProduct(n);
 }
 

@@ -56,12 +56,9 @@ class LayerChooser {
   /// Also what is in no respect worse than a candidate that holds: the target allows for what the
   /// samples do not tell, which is less where errors are smaller.
   bool Holds(const HeldOutError& e) const {
-    const auto is_no_worse_than = [&e](const Tried& t) {
-      return t.told.holds && e.drop <= t.error.drop && e.flips <= t.error.flips &&
-             e.lost - e.gained <= t.error.lost - t.error.gained &&
-             e.sure_worst <= t.error.sure_worst && e.others_sure_worst <= t.error.others_sure_worst;
-    };
-    return options_.target.Holds(e) || std::any_of(tried_.begin(), tried_.end(), is_no_worse_than);
+    return options_.target.Holds(e) ||
+           std::any_of(tried_.begin(), tried_.end(),
+                       [&e](const Tried& t) { return t.told.holds && IsNoWorse(e, t.error); });
   }
   bool OutOfTime() const { return options_.out_of_time && options_.out_of_time(); }
   bool IsSlow(const Tried& t) const {

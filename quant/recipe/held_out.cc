@@ -227,6 +227,11 @@ bool IsLess(const HeldOutError& after, const HeldOutError& before) {
   return 2 * fell >= n;
 }
 
+bool IsNoWorse(const HeldOutError& a, const HeldOutError& b) {
+  return a.drop <= b.drop && a.flips <= b.flips && a.lost - a.gained <= b.lost - b.gained &&
+         a.sure_worst <= b.sure_worst && a.others_sure_worst <= b.others_sure_worst;
+}
+
 namespace {
 
 /// Sums over one output of one sample.

@@ -41,6 +41,8 @@ struct HeldOutError {
 /// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
 /// samples, so that it is not the luck of a few.
 bool IsLess(const HeldOutError& after, const HeldOutError& before);
+/// Whether `a` is in no respect that a target asks for worse than `b`, on the same samples.
+bool IsNoWorse(const HeldOutError& a, const HeldOutError& b);
 /// The upper end of that interval for sum(noise) / sum(signal). Pre: equally many of both, signals
 /// not all 0.
 double UpperBound(std::span<const double> noise, std::span<const double> signal);

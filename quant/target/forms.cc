@@ -27,17 +27,6 @@ bool IsMadeOfConstants(const Value& v) {
   return true;
 }
 
-/// The QuantizeLinear that rounds the result of `n`, also behind bounds; nullptr: none.
-const Node* RoundedBehind(const Node& n) {
-  const Node* at = &n;
-  while (at->output(0)->has_one_use()) {
-    at = at->output(0)->uses()[0].user;
-    if (at->Is(Trait::kQuantize)) return at;
-    if (!ClampOf(*at)) return nullptr;
-  }
-  return nullptr;
-}
-
 /// Operators that a dequantization moves behind.
 bool IsPassed(const Node& n) {
   if (n.Is(Trait::kQuantize) || n.Is(Trait::kContraction)) return false;
@@ -109,7 +98,7 @@ std::vector<Node*> ConvolutionsThatLoseTheirBias(const Graph& g) {
   for (const auto& n : g.nodes()) {
     if (!IsConvolution(*n) || !n->input(2) || !n->input(1)->shape().has_rank()) continue;
     if (!target::DequantizedBy(n->input(0)) || !target::DequantizedBy(n->input(1))) continue;
-    const Node* rounded = RoundedBehind(*n);
+    const Node* rounded = QuantizeBehindBounds(n->output(0));
     if (rounded && BiasOf(*n->input(2)).defined() && IsJoinedWithConstants(*rounded->output(0)))
       found.push_back(n.get());
   }

@@ -68,10 +68,6 @@ DType OperandType(const Node& dequantize) {
   return changes ? DType::kU8 : t;
 }
 
-}  // namespace
-
-namespace {
-
 /// Codes may have one scale for all elements, so that they move like the numbers.
 bool IsOfOneScale(const Node& quantize_or_dequantize) {
   const Value* const scale = quantize_or_dequantize.input(1);

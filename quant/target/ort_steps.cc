@@ -74,7 +74,7 @@ constexpr std::string_view kChannelByChannel = "multiplied depthwise f32";
 constexpr double kMillion = 1e6, kThousand = 1e3;
 /// The first ONNX Runtime 1.x that quantizes the weights of a layer between codes itself.
 constexpr int kQuantizesWeights = 21;
-constexpr int64_t kGeluOpset = 20;
+constexpr int64_t kGeluOpset = 20;  ///< the first opset with Gelu
 /// Of an integer kernel: its sum in i32 is written, and read where it becomes a code.
 constexpr double kSumBytes = 8;
 

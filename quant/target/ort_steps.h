@@ -15,7 +15,9 @@ namespace infer {
 /// Work of a step, in the amounts that prices are for.
 struct OrtStep {
   std::string_view family;     ///< one of OrtFamilies()
-  double mflop = 0;            ///< million operations; of pools, million elements of windows
+  double mflop = 0;            ///< million operations; of pools, million elements of windows; of
+                               ///< integer convolutions in groups, million elements copied; of
+                               ///< dequantized weights, million runs of elements of one scale
   double kb = 0;               ///< 1,000 bytes read and written, columns and sums in i32 included
   double launches = 1;         ///< of groups, each its own product, as many
   const Node* node = nullptr;  ///< where it begins; of a copy between layouts, its reader

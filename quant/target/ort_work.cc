@@ -17,7 +17,7 @@ constexpr int64_t kBlock = 16;
 constexpr int64_t kFewCodes = 8;
 /// Columns of an integer product beyond whole vectors of 16 take as long as this many.
 constexpr int64_t kRestColumns = 48;
-/// What a sum or a normalization takes for itself, in operations, and a softmax.
+/// Operations that a row of a sum or a normalization takes besides its elements, and of a softmax.
 constexpr double kRowOperations = 100, kSoftmaxOperations = 400;
 
 /// Channels in whole blocks, over those that there are.

@@ -203,6 +203,39 @@ TEST(HeldOut, LessIsNotTheLuckOfOneSample) {
   EXPECT_FALSE(IsLess(lucky, a));
 }
 
+/// A candidate may err less than one that holds and not hold by the target, which allows for the
+/// error of what the samples tell.
+TEST(HeldOut, NoWorseIsInEveryRespect) {
+  RecipeTarget target;
+  target.max_drop = 0.005;
+  HeldOutError holds;
+  holds.rows = holds.labelled = 1000;
+  holds.flips = 0.02;
+  holds.lost = 8;
+  holds.gained = 4;
+  holds.drop = 0.0070;
+  holds.drop_error = 0.0071;
+  holds.sure_worst = holds.others_sure_worst = 1e-4;
+  HeldOutError better = holds;
+  better.drop = 0.0060;
+  better.drop_error = 0.0055;
+  EXPECT_TRUE(target.Holds(holds));
+  EXPECT_FALSE(target.Holds(better));
+  EXPECT_TRUE(IsNoWorse(better, holds));
+  EXPECT_TRUE(IsNoWorse(holds, holds));
+  EXPECT_FALSE(IsNoWorse(holds, better));
+  for (double HeldOutError::*worse :
+       {&HeldOutError::flips, &HeldOutError::sure_worst, &HeldOutError::others_sure_worst}) {
+    HeldOutError e = better;
+    e.*worse *= 1.01;
+    EXPECT_FALSE(IsNoWorse(e, holds));
+  }
+  better.lost += 1;
+  EXPECT_FALSE(IsNoWorse(better, holds));
+  better.gained += 1;
+  EXPECT_TRUE(IsNoWorse(better, holds));
+}
+
 TEST(HeldOut, TheBoundGrowsWithTheSpread) {
   const std::vector<double> signal(8, 1.0), even(8, 0.01);
   EXPECT_NEAR(UpperBound(even, signal), 0.01, 1e-9);

@@ -177,7 +177,7 @@ TEST(OrtSteps, PoolsOfCodesByLayout) {
               ElementsAre("max pool int8"));
 }
 
-/// What only moves runs on codes where they are on one side of it: Q is moved before it, DQ behind.
+/// Pools and views run on codes where Q or DQ is on one side of them: Q is moved before, DQ behind.
 TEST(OrtSteps, CodesMoveThroughPoolsAndViews) {
   constexpr std::string_view kPool = "p = MaxPool(c) {kernel_shape=[2,2]}\n";
   EXPECT_THAT(FamiliesOf(CodesConv(1, "", 8, Cat(kPool, R"(e = QuantizeLinear(p, s, z)
