@@ -160,6 +160,21 @@ void ResultCheck::TakeSeen(const Node& node, Node& own) {
   }
 }
 
+namespace {
+
+/// Results that somebody reads are there: some operators make a few of theirs in training alone.
+Status CheckAreMade(const Node& node, std::span<const Datum> results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Value* const v = node.output(i);
+    if (v && !v->is_dead() && results[i].is_tensor() && !results[i].tensor().defined())
+      return InvalidModel(
+          Cat(Describe(node), ": result ", i, ", '", v->name(), "', is one that no kernel makes"));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,
                                         const OpRegistry& ops) {
   const OpDef& def = node.def();
@@ -176,9 +191,6 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
   if (def.prepare) call.BindPrepared(node.prepared());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) continue;
-    if (inputs[i]->is_tensor() && !inputs[i]->tensor().defined())
-      return InvalidModel(
-          Cat(Describe(node), ": operand ", i, " is a result that no kernel makes"));
     types[i] = TypeOf(*inputs[i], node.input(i) ? node.input(i)->type() : ValueType());
     call.BindInput(i, &types[i], inputs[i]->is_tensor() ? &inputs[i]->tensor() : nullptr);
   }
@@ -191,6 +203,7 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
   s = def.reference(run);
   if (s.ok()) s = CheckRanks(run.outputs());
   if (!s.ok()) return std::move(s).In(Describe(node));
+  INFER_TRY(CheckAreMade(node, run.outputs()));
   return std::move(run.outputs());
 }
 

@@ -86,16 +86,19 @@ TEST(Refusals, HalvesBesideAnUndeclaredType) {
 }
 
 TEST(Refusals, ResultsThatNoKernelMakes) {
-  auto g = ParseGraph(R"(graph g(x: f32[2,3], c: f32[3]) -> (z) {
-    y, m = BatchNormalization(x, c, c, c, c)
-    z = Shape(m) })",
-                      SuiteOps());
-  ASSERT_TRUE(g.ok()) << g.status().message();
-  const auto program = BackendUnderTest().Compile(*g, {});
-  if (!program.ok()) return;
-  const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {2, 3}),
-                                     Tensor::Zeros(DType::kF32, {3})};
-  EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
+  for (std::string_view read : {"z = Shape(m)", "z = Cast(m) {to=10}", "z = Identity(m)", ""}) {
+    SCOPED_TRACE(read);
+    auto g = ParseGraph(Cat("graph g(x: f32[2,3], c: f32[3]) -> (y, ", read.empty() ? "m" : "z",
+                            ") { y, m = BatchNormalization(x, c, c, c, c)\n", read, " }"),
+                        SuiteOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {2, 3}),
+                                       Tensor::Zeros(DType::kF32, {3})};
+    EXPECT_EQ(Evaluate(*g, inputs).status().code(), Code::kInvalidModel);
+    const auto program = BackendUnderTest().Compile(*g, {});
+    if (!program.ok()) continue;
+    EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
+  }
 }
 
 TEST(Refusals, GatherIndexOutOfRange) {
