@@ -212,6 +212,9 @@ TEST(GatherOps, Values) {
       {X23("n = const i64[3] {2, 1, 2} y = ReverseSequence(x, n)"), "i32[2,3] {4, 2, 6, 1, 5, 3}"},
       {X23("n = const i64[2] {2, 3} y = ReverseSequence(x, n) {batch_axis=0, time_axis=1}"),
        "i32[2,3] {2, 1, 3, 6, 5, 4}"},
+      {X23("n = const i64[2] {2, 3} y = ReverseSequence(x, n) "
+           "{batch_axis=1, time_axis=9223372036854775807}"),
+       "time_axis are not 0 and 1"},
   });
   CheckTypes({
       {"graph g(x: f32[V,64], i: i64[B,T]) -> (y) { y = Gather(x, i) }", "f32[B,T,64]"},
