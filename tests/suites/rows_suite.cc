@@ -62,6 +62,26 @@ TEST(Kernels, ManyShortRows) {
     }
 }
 
+/// Columns that fill and miss vectors, walked one by one or as one list: a NaN in one, infinities in
+/// others, one that holds nothing but -infinity.
+TEST(Kernels, SoftmaxOfColumns) {
+  for (std::string_view op : {"Softmax", "LogSoftmax"})
+    for (const int64_t columns : {1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 24, 33, 49, 63, 65, 80})
+      for (const int64_t n : {2, 37, 130}) {
+        const std::string text =
+            Cat("graph g(x: f32[2,", n, ",", columns, "]) -> (y) { y = ", op, "(x) {axis=1} }");
+        Random random(4);
+        Tensor x = RandomInput(DType::kF32, {2, n, columns}, random);
+        CheckSameBits(text);
+        ExpectFast(CheckGraph(text, std::vector<Datum>{x}, 2e-6));
+        const int64_t second = n * columns;  // the other list has numbers only
+        x.Set(second + columns - 1, NAN);
+        x.Set(second + (n - 1) * columns, -INFINITY);
+        for (int64_t r = 0; columns > 2 && r < n; ++r) x.Set(second + r * columns + 1, -INFINITY);
+        ExpectFast(CheckGraph(text, std::vector<Datum>{x}, 2e-6));
+      }
+}
+
 /// Columns that fill and miss vectors, a NaN in one and infinities in others.
 TEST(Kernels, ReducedColumns) {
   for (std::string_view op : kReductions)
