@@ -63,7 +63,15 @@ Rule MoveTransposes() {
               z = Shape(r)  y = Transpose(r) {perm=[0,2,1]} })",
            R"(graph g(x: f32[2,3,4,5]) -> (y) { s = const f32[5] {0.5,1,2,3,4}
               o = const u8[5] {1,2,3,4,5}  t = Transpose(x) {perm=[0,1,3,2]}
-              q = QuantizeLinear(t, s, o) {axis=2}  y = Transpose(q) {perm=[0,1,3,2]} })"},
+              q = QuantizeLinear(t, s, o) {axis=2}  y = Transpose(q) {perm=[0,1,3,2]} })",
+           // a product of few channels on either side of a Softmax, as talking heads have it
+           R"(graph g(x: f32[N,3,4,5]) -> (y) { w = const f32[3,2] ~1  b = const f32[2] ~2
+              v = const f32[2,3] ~3  t = Transpose(x) {perm=[0,2,3,1]}  p = MatMul(t, w)
+              a = Add(p, b)  s = Softmax(a) {axis=2}  q = MatMul(s, v)
+              y = Transpose(q) {perm=[0,3,1,2]} })",
+           R"(graph g(x: f32[2,3,4]) -> (y) { w = const f32[3,3] ~1
+              t = Transpose(x) {perm=[0,2,1]}  p = MatMul(t, w)
+              y = Transpose(p) {perm=[0,2,1]} })"},
       .silent_on =
           {{R"(graph g(x: f32[N,3,4]) -> (y) { t = Transpose(x) {perm=[0,2,1]}  y = Relu(t) })",
             "a region with fewer Transposes"},
@@ -75,6 +83,11 @@ Rule MoveTransposes() {
            {R"(graph g(x: f32[1,1,4], z: f32[9,4,7], u: f32[1,1,4]) -> (y) {
                t = Transpose(x) {perm=[0,2,1]}  v = Transpose(u) {perm=[0,2,1]}  a = Mul(z, t)
                y = Add(a, v) })",
+            "a region with fewer Transposes"},
+           // not the channels that the product sums over
+           {R"(graph g(x: f32[2,3,4]) -> (y) { w = const f32[3,3] ~1
+               t = Transpose(x) {perm=[2,0,1]}  p = MatMul(t, w)
+               y = Transpose(p) {perm=[1,2,0]} })",
             "a region with fewer Transposes"},
            {R"(graph g(x: f32[N,3,4], s: f32[4]) -> (y) { t = Transpose(x) {perm=[0,2,1]}
                u = Transpose(t) {perm=[1,0,2]}  y = Shape(u) })",

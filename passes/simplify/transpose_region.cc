@@ -204,7 +204,8 @@ Status TransposeRegion::Build(PatchBuilder& b) const {
     }
     NodeOptions options;
     options.num_outputs = n.outputs().size();
-    const std::string op = FullOpName(n.def().domain, n.op());
+    const std::string op =
+        e->moved.op.empty() ? FullOpName(n.def().domain, n.op()) : std::string(e->moved.op);
     INFER_ASSIGN(Node * made, b.Add(op, std::move(operands), e->moved.attrs, std::move(options)));
     b.Cover(e->node);
     for (size_t i = 0; i < n.outputs().size(); ++i)

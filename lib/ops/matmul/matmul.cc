@@ -7,6 +7,8 @@
 #include "lib/ops/conv/conv_reference.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/matmul/gemm_reference.h"
+#include "lib/ops/move/move.h"
+#include "lib/ops/move/permute.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -304,6 +306,29 @@ void GemmAxes(const OpCall& call, AxisLinks& links) {
   LinkBroadcast(call, 2, links);
 }
 
+/// A product of few channels, the last axis, by a constant matrix, where they are axis 1 of the
+/// other order: a convolution by windows of one element. Of many channels MatMul is the better
+/// form, and the one that layers are looked for in.
+PermuteResult PermuteMatMul(const OpCall& call, const Perm& perm, PermutedCall to) {
+  constexpr int64_t kMostChannels = 32;
+  const Tensor* const w = call.constant(1);
+  const auto rank = static_cast<int64_t>(perm.size());
+  if (!w || w->rank() != 2 || std::max(w->dim(0), w->dim(1)) > kMostChannels || rank < 3 ||
+      rank > 5)
+    return std::nullopt;
+  if (w->num_elements() == 0 || (w->dtype() != DType::kF32 && w->dtype() != DType::kF16))
+    return std::nullopt;
+  for (int64_t i = 0; i < rank; ++i)
+    if (perm[static_cast<size_t>(i)] != (i == 0 ? 0 : i + 1 == rank ? 1 : i + 1))
+      return std::nullopt;
+  Dims dims(static_cast<size_t>(rank), 1);
+  dims[0] = w->dim(1);
+  dims[1] = w->dim(0);
+  to.replaced[1] = Transposed(*w, {1, 0}).Reshaped(dims);
+  to.op = "Conv";
+  return to;
+}
+
 }  // namespace
 
 std::span<const OpDef> MatMulOps() {
@@ -313,6 +338,7 @@ std::span<const OpDef> MatMulOps() {
           .doc = "Matrix product with NumPy's batch broadcasting.",
           .traits = Trait::kContraction,
           .axes = MatMulAxes,
+          .permute = PermuteMatMul,
           .since = 1,
           .versions = {1, 9, 13},
           .inputs = {{"A", "T"}, {"B", "T"}},

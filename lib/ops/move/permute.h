@@ -20,6 +20,8 @@ struct PermutedCall {
   /// Operands that get another constant: axes, pads. One that was absent is added.
   std::map<size_t, Tensor> replaced;
   Perm out_perm;  ///< of all results: axis i is axis out_perm[i] of what the permuted call gives
+  /// The operator of the standard domain that does it in the other order; "": the same one.
+  std::string_view op = {};
 };
 
 /// Helpers by which operator families state OpDef::permute. `to` is filled in as for a call that
