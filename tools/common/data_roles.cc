@@ -52,11 +52,15 @@ void DataRoles::Declare(Options& o) {
 }
 
 Status DataRoles::Split(const Graph& g, bool needed, bool unjudged, Json& report) {
-  for (const auto& [flags, name] :
-       {std::pair(&data, ""), std::pair(&calib, "calib-"), std::pair(&eval, "eval-")})
-    if (!flags->given() && (!flags->labels.empty() || flags->max_samples > 0))
-      return InvalidArgument(Cat("--", name, flags->labels.empty() ? "samples" : "labels",
-                                 ": without the data that it is of"));
+  for (const auto& [flags, name, prefix] :
+       {std::tuple(&data, "data", ""), std::tuple(&calib, "calib", "calib-"),
+        std::tuple(&eval, "eval", "eval-")})
+    if (!flags->given() && (!flags->labels.empty() || flags->max_samples > 0)) {
+      const std::string_view option = flags->labels.empty() ? "samples" : "labels";
+      return InvalidArgument(
+          Cat("--", prefix, option, " belongs to --", name, ", which is not given",
+              flags == &data && eval.given() ? Cat("; that of --eval is --eval-", option) : ""));
+    }
   if (!data.given() && !calib.given() && !needed) return EvaluationAlone(g, report);
   const bool parts = calib.given() || eval.given();
   if (data.given() ? parts : !calib.given())
