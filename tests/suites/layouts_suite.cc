@@ -18,6 +18,34 @@ TEST(Kernels, TransposesOfSixAxes) {
           Cat("graph g(x: f32[", dims, "]) -> (y) { y = Transpose(x) {perm=[", perm, "]} }")));
 }
 
+/// Few channels that come to lie last, or lay last, and pairs and fours of elements that move
+/// together: of elements of one to eight bytes, more than a tile and its rest.
+TEST(Kernels, TransposesOfFewChannels) {
+  for (std::string_view type : {"u8", "f16", "f32", "i64"})
+    for (const int64_t channels : {2, 3, 4, 5, 7, 8, 15, 16, 17})
+      for (const int64_t pixels : {1, 2, 5, 33, 1030}) {
+        const std::string x = Cat("graph g(x: ", type, "[2,");
+        CheckSameBits(
+            Cat(x, channels, ",", pixels, "]) -> (y) { y = Transpose(x) {perm=[0,2,1]} }"));
+        ExpectFast(CheckGraph(
+            Cat(x, channels, ",", pixels, "]) -> (y) { y = Transpose(x) {perm=[0,2,1]} }"), 1, 0));
+        ExpectFast(CheckGraph(
+            Cat(x, pixels, ",", channels, "]) -> (y) { y = Transpose(x) {perm=[0,2,1]} }"), 1, 0));
+        if (channels <= 16)
+          ExpectFast(CheckGraph(
+              Cat(x, pixels, ",19,", channels, "]) -> (y) { y = Transpose(x) {perm=[0,2,1,3]} }"),
+              1, 0));
+      }
+  // Views that begin and go on between the elements of two.
+  for (std::string_view move : {"b = const i64[2] {1,1} e = const i64[2] {6,3} a = const i64[2] "
+                                "{1,2} y = Slice(x, b, e, a)",
+                                "b = const i64[2] {6,3} e = const i64[2] {0,0} a = const i64[2] "
+                                "{1,2} s = const i64[2] {-2,-1} "
+                                "y = Slice(x, b, e, a, s)"})
+    for (std::string_view last : {"4", "5,2"})
+      ExpectFast(CheckGraph(Cat("graph g(x: f32[3,7,", last, "]) -> (y) { ", move, " }"), 1, 0));
+}
+
 TEST(Layouts, Moves) {
   CheckBehindConv("y = Transpose(c) {perm=[0,2,3,1]}");
   CheckBehindConv("y = Transpose(c) {perm=[1,0,3,2]}");

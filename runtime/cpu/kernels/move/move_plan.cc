@@ -5,17 +5,18 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "lib/support/parallel.h"
 #include "lib/support/status.h"
+#include "runtime/cpu/kernels/move/transpose_block.h"
 #include "runtime/cpu/simd/folds.h"
 
 namespace infer {
 namespace {
 
 constexpr int64_t kMoveGrain = 16384;
-constexpr int64_t kTile = 16;
 /// Runs shorter than this on average are cheaper by table.
 constexpr int64_t kShortRun = 8;
 
@@ -43,6 +44,7 @@ MovePlan MovePlan::Of(const Tensor& tensor, const Dims& dims, const std::vector<
     p.operand_ = operand_of(lowest);
     if (p.FindStrides(map, dims)) {
       p.offset_ -= first_of(p.operand_);
+      p.Widen();
       return p;
     }
   }
@@ -79,6 +81,7 @@ MovePlan MovePlan::View(int operand, int64_t offset, const Dims& dims, const Dim
   p.operand_ = operand;
   p.offset_ = offset;
   INFER_CHECK(p.Merge(dims, strides));
+  p.Widen();
   return p;
 }
 
@@ -112,6 +115,18 @@ bool MovePlan::Merge(const Dims& dims, const Dims& strides) {
   dims_ = std::move(extents);
   strides_ = std::move(merged);
   return true;
+}
+
+void MovePlan::Widen() {
+  const int64_t n = dims_.back(), bytes = n * width_;
+  if (dims_.size() < 2 || strides_.back() != 1 || (bytes != 8 && bytes != 16) || n < 2) return;
+  for (size_t d = 0; d + 1 < dims_.size(); ++d)
+    if (strides_[d] % n != 0) return;
+  dims_.pop_back();
+  strides_.pop_back();
+  for (int64_t& s : strides_) s /= n;
+  steps_ = Strides(dims_);
+  wide_ = bytes;
 }
 
 bool MovePlan::FindStrides(std::span<const int64_t> map, const Dims& dims) {
@@ -154,37 +169,6 @@ bool MovePlan::FindRows(std::span<const int64_t> map, const Dims& dims, int64_t 
   return true;
 }
 
-/// Elements of a and b in turn: place i has a's where i is even, b's where it is odd.
-template <int kFirst, typename V, int... kPlaces>
-V InTurn(V a, V b, std::integer_sequence<int, kPlaces...>) {
-  constexpr int kSide = sizeof...(kPlaces);
-  return __builtin_shufflevector(a, b, (kPlaces % 2 * kSide + kFirst + kPlaces / 2)...);
-}
-
-/// A tile of kTile x kTile elements of 1, 2 or 4 bytes, transposed in registers block by block:
-/// element by element it is bound by single loads and stores.
-template <typename T>
-void TransposeTile(const T* x, int64_t x_step, T* y, int64_t y_step) {
-  constexpr int kSide = 16 / sizeof(T);
-  typedef T Row __attribute__((vector_size(16)));
-  constexpr std::make_integer_sequence<int, kSide> places;
-  for (int64_t r = 0; r < kTile; r += kSide)
-    for (int64_t k = 0; k < kTile; k += kSide) {
-      Row rows[kSide];
-      for (int i = 0; i < kSide; ++i) std::memcpy(&rows[i], x + (k + i) * x_step + r, sizeof(Row));
-      // Each round interleaves rows half the side apart; log2 of the side of them transpose.
-      for (int round = 1; round < kSide; round *= 2) {
-        Row next[kSide];
-        for (int i = 0; i < kSide / 2; ++i) {
-          next[2 * i] = InTurn<0>(rows[i], rows[i + kSide / 2], places);
-          next[2 * i + 1] = InTurn<kSide / 2>(rows[i], rows[i + kSide / 2], places);
-        }
-        std::copy_n(next, kSide, rows);
-      }
-      for (int i = 0; i < kSide; ++i) std::memcpy(y + (r + i) * y_step + k, &rows[i], sizeof(Row));
-    }
-}
-
 /// Walks the axes of a strided copy but the last and one other, in tiles of that one.
 struct MovePlan::Cursor {
   const MovePlan& plan;
@@ -222,6 +206,7 @@ struct MovePlan::Cursor {
 /// Elements of the operand that tiles of all rows come back to: they stay in L2.
 constexpr int64_t kBackTo = 64 << 10;
 constexpr int64_t kLeastColumns = 64;  // one after the other in the result
+constexpr int64_t kTall = 512;         // rows of a tile of few columns
 
 /// The last axis is contiguous in the result. Where another one (`j`) is contiguous in the operand,
 /// the two are walked in tiles, so that neither side is read or written one line per element.
@@ -232,14 +217,15 @@ void MovePlan::RunStrided(const T* from, T* to) const {
   for (size_t d = 0; d < last; ++d)
     if (strides_[d] == 1 && strides_[last] != 1) j = d;
   const int64_t n = dims_[last], step = strides_[last];
-  const int64_t rows = j == last ? 1 : dims_[j], row_tiles = (rows + kTile - 1) / kTile;
+  const int64_t tall = n < kTile ? kTall : kTile;  // rows of a tile
+  const int64_t rows = j == last ? 1 : dims_[j], row_tiles = (rows + tall - 1) / tall;
   const int64_t columns = j == last ? n : std::max(kLeastColumns, kBackTo / rows / kTile * kTile);
   const int64_t tiles = row_tiles * ((n + columns - 1) / columns);
   int64_t outer = tiles;
   for (size_t d = 0; d < last; ++d)
     if (d != j) outer *= dims_[d];
   ParallelFor(
-      outer, std::max<int64_t>(1, kMoveGrain / (std::min(n, columns) * std::min(rows, kTile))),
+      outer, std::max<int64_t>(1, kMoveGrain / (std::min(n, columns) * std::min(rows, tall))),
       [&](int64_t begin, int64_t end) {
         Cursor c(*this, j, tiles, begin);
         for (int64_t u = begin; u < end; ++u, c.Next()) {
@@ -257,11 +243,21 @@ void MovePlan::RunStrided(const T* from, T* to) const {
             for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
             continue;
           }
-          const int64_t r0 = c.tile % row_tiles * kTile, r1 = std::min(rows, r0 + kTile);
+          const int64_t r0 = c.tile % row_tiles * tall, r1 = std::min(rows, r0 + tall);
           const int64_t first = c.tile / row_tiles * columns, end_of = std::min(n, first + columns);
+          if constexpr (std::is_same_v<T, uint32_t>) {
+            if (n < kTile && steps_[j] == n) {
+              TransposeFewColumns(x + r0, step, y + r0 * n, r1 - r0, n);
+              continue;
+            }
+            if (rows < kTile && step >= rows) {
+              TransposeFewRows(x + first * step, step, y + first, steps_[j], rows, end_of - first);
+              continue;
+            }
+          }
           for (int64_t c0 = first; c0 < end_of; c0 += kTile) {
             const int64_t c1 = std::min(end_of, c0 + kTile);
-            if constexpr (sizeof(T) <= 4)
+            if constexpr (sizeof(T) <= 8)
               if (r1 - r0 == kTile && c1 - c0 == kTile) {
                 TransposeTile(x + r0 + c0 * step, step, y + r0 * steps_[j] + c0, steps_[j]);
                 continue;
@@ -372,6 +368,14 @@ void MovePlan::RunTyped(std::byte* const* args, T* to) const {
 }
 
 void MovePlan::Run(std::byte* const* args, std::byte* to) const {
+  // Elements that lie side by side, at any address.
+  const auto run_wide = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+    using Wide = std::array<std::byte, kBytes>;
+    RunStrided(reinterpret_cast<const Wide*>(args[operand_] + offset_ * width_),
+               reinterpret_cast<Wide*>(to));
+  };
+  if (wide_ == 8) return run_wide(std::integral_constant<size_t, 8>());
+  if (wide_ == 16) return run_wide(std::integral_constant<size_t, 16>());
   switch (width_) {
     case 1: return RunTyped(args, reinterpret_cast<uint8_t*>(to));
     case 2: return RunTyped(args, reinterpret_cast<uint16_t*>(to));

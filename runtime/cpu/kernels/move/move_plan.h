@@ -39,6 +39,8 @@ class MovePlan {
   bool FindRows(std::span<const int64_t> map, const Dims& dims, int64_t first);
   /// dims_ and strides_ from those of a strided copy, neighbours merged; false: too many are left.
   bool Merge(const Dims& dims, const Dims& strides);
+  /// Few elements of the last axis that lie side by side on both sides move as one of more bytes.
+  void Widen();
   template <typename T>
   void RunTyped(std::byte* const* args, T* to) const;
   template <typename T>
@@ -54,7 +56,8 @@ class MovePlan {
   int operand_ = -1;     // of the strided copy and the table
   Dims dims_, strides_;  // strided copy: merged extents of the result, strides of the operand
   Dims steps_;           // strided copy: strides of the result
-  int64_t offset_ = 0;   // strided copy: its first element
+  int64_t offset_ = 0;   // strided copy: its first element, of width_ bytes
+  int64_t wide_ = 0;     // strided copy: bytes of what dims_ and strides_ count; 0: width_
   std::vector<int32_t> table_;  // element of the operand; -1: fill
   // Where all rows of the result (its last axis) pick alike: element of the operand by row, and
   // what is added to it by column.
