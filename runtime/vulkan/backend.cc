@@ -1,5 +1,6 @@
 #include "runtime/vulkan/backend.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "lib/support/strings.h"
@@ -84,6 +85,15 @@ class VulkanPlanBackend final : public PlanBackend {
     if (info.type == "cpu") return 1;
     return 2 * (info.compute_units > 0 ? info.compute_units : kUnknownUnits);
   }
+  /// It was measured on drivers for a processor alone.
+  static vulkan::WinogradUse WinogradOf(const vulkan::Gpu& gpu) {
+    using vulkan::WinogradUse;
+    if (!gpu.Has("winograd")) return WinogradUse::kOff;
+    if (gpu.options().winograd_anywhere) return WinogradUse::kAlways;
+    const std::vector<std::string>& enabled = gpu.options().enable;
+    const bool asked_for = std::find(enabled.begin(), enabled.end(), "winograd") != enabled.end();
+    return asked_for || gpu.info().type == "cpu" ? WinogradUse::kByRule : WinogradUse::kUnmeasured;
+  }
   static vulkan::Facts FactsOf(const std::shared_ptr<DeviceParts>& parts) {
     auto facts = std::make_shared<DeviceFacts>();
     facts->parts = parts;
@@ -97,6 +107,7 @@ class VulkanPlanBackend final : public PlanBackend {
     const bool pays = info.type == "cpu" && info.subgroup == 8;
     facts->subgroup =
         parts->gpu->Has("subgroup") && (pays || parts->gpu->options().subgroups_anywhere);
+    facts->winograd = WinogradOf(*parts->gpu);
     facts->dot = parts->gpu->Has("dot");
     facts->max_invocations = parts->gpu->info().max_invocations;
     facts->shared_bytes = info.shared_bytes;

@@ -48,6 +48,9 @@ struct VulkanOptions {
   uint32_t transfer_queues = 2;
   /// Convolutions by subgroups on GPUs, too, where shared memory is the faster way: for tests.
   bool subgroups_anywhere = false;
+  /// Winograd's algorithm wherever it fits, also where it gains nothing or was not measured: for
+  /// tests.
+  bool winograd_anywhere = false;
   /// The folder that keeps what the driver made of our shaders; "": none.
   std::string pipeline_cache = {};
   /// Loads the validation layer, with synchronization validation; Unsupported where it is missing.

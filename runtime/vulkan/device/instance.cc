@@ -374,6 +374,7 @@ bool HasFeature(VkPhysicalDevice device, std::string_view name) {
   }
   if (name == "matrix") return HasMatrices(device, f.v12);
   if (name == "dot") return HasDot(device);
+  if (name == "winograd") return true;  // every device can
   if (name == "budget") return HasExtension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (name == "int16") return f.v11.storageBuffer16BitAccess && f.core.features.shaderInt16;
   return false;

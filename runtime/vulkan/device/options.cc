@@ -65,6 +65,9 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
        "--compute f16 rounds to f16, multiplies in f32, and saves no time"},
       {"dot", "INT8 products of four codes at once (VK_KHR_shader_integer_dot_product)",
        "INT8 products multiply code by code, in f32"},
+      {"winograd",
+       "3x3 convolutions with 2.25 times fewer multiplications; on GPUs where --tune says so",
+       "3x3 convolutions are summed directly"},
       {"budget", "refuses what other programs leave no memory for, before it is allocated",
        "only an allocation that fails tells that other programs hold the memory"},
   };

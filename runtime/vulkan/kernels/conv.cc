@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "lib/ir/roles.h"
-#include "lib/ops/conv/conv_geometry.h"
 #include "lib/support/strings.h"
-#include "runtime/vulkan/kernels/functions.h"
+#include "runtime/vulkan/kernels/conv_product.h"
 #include "runtime/vulkan/kernels/kernels.h"
 
 namespace infer::vulkan {
 namespace {
 
-/// From here on sums are made of parts.
-constexpr int64_t kLongSum = 1024;
 /// Strides and dilations share a word in the shaders.
 constexpr int64_t kMostStep = 0x7fff;
 
@@ -76,50 +73,36 @@ class ConvKernel final : public Kernel {
 
   /// `m` output channels of each group from `first` on. The shader's name.
   std::string AddPart(const ConvGeometry& g, int64_t first, int64_t m, LaunchBuilder& b) const {
-    // One axis stands as the width.
     const bool flat = g.window.rank() == 1;
-    const WindowAxis none, &h = flat ? none : g.window.axes[0], &w = g.window.axes.back();
-    const int64_t in_h = flat ? 1 : g.input[0], out_h = flat ? 1 : g.output[0];
     const bool whole = m == g.out_channels / g.groups;
     const int64_t k = g.in_channels / g.groups * g.kernel_size();
-    const int64_t columns = g.batch * out_h * g.output.back();
-    const bool subgroup =
-        facts_->subgroup && SubgroupRounds(k, g.kernel_size()) <= facts_->max_iterations;
-    Tiling t = TilingOf(*facts_, m, columns, k, g.groups, whole, 128);
-    if (subgroup) {
-      t = {};
-      t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;
-      t.tiles_n = (columns + kSubgroupColumns - 1) / kSubgroupColumns;
-    }
-    const auto plain = [](const WindowAxis& a) {
-      return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
-    };
-    Push push;
-    push.U(m).U(k).U(t.tiles_m).U(t.tiles_n).U(g.batch).U(g.groups);
-    push.U(in_h).U(g.input.back()).U(out_h).U(g.output.back()).U(h.kernel).U(w.kernel);
-    push.U(h.stride | w.stride << 16).U(h.dilation | w.dilation << 16);
-    push.U(h.pad_begin).U(w.pad_begin).U(g.in_channels);
-    if (!subgroup) push.U(t.k_part);
-    push.U(g.out_channels).U(first);
-    tail_.Add(push);
-    b.Iterations(subgroup ? SubgroupRounds(k, g.kernel_size()) : TileRounds(t.tile, t.k_part));
-    const std::string shader = Cat("conv", subgroup ? "_subgroup" : t.suffix());
-    const bool split = t.parts > 1;
-    const LaunchBuilder::Split sums{.tiling = t,
+    const ConvProduct p{.m = m,
+                        .k = k,
+                        .batch = g.batch,
+                        .groups = g.groups,
+                        .in_h = flat ? 1 : g.input[0],
+                        .in_w = g.input.back(),
+                        .out_h = flat ? 1 : g.output[0],
+                        .out_w = g.output.back(),
+                        .h = flat ? WindowAxis() : g.window.axes[0],
+                        .w = g.window.axes.back(),
+                        .in_channels = g.in_channels,
+                        .out_channels = g.out_channels,
+                        .first = first};
+    const ConvTiles tiles = TilesOf(*facts_, p, whole);
+    const bool split = tiles.tiling.parts > 1;
+    const LaunchBuilder::Split sums{.tiling = tiles.tiling,
                                     .batches = g.batch,
                                     .m = g.out_channels,
-                                    .n = out_h * g.output.back(),
+                                    .n = p.pixels(),
                                     .bias_row = 1,
                                     .bias_column = 0};
-    std::vector<LaunchBuilder::Arg> args = Args(b);
+    ConvArgs args = Args(b);
     if (!whole) args[1] = b.Part(args[1], first * k * 4, m * k * 4);
     if (split) args.back() = b.Scratch(sums.bytes());
-    std::vector<int32_t> constants =
-        Constants({plain(h) && plain(w), (subgroup ? k : t.k_part) > kLongSum});
-    if (!subgroup) constants.push_back(split);
-    b.Dispatch(shader, std::move(constants), args, push, t.groups() * g.groups);
+    AddConvProduct(p, tiles, tail_, bias_ >= 0, args, b);
     if (split) b.Finish(sums, Constants({}), args[2], args[3], [&](Push& end) { tail_.Add(end); });
-    return Cat(shader, split ? "_split" : "");
+    return Cat(tiles.shader(), split ? "_split" : "");
   }
 
   static bool IsDepthwise(const ConvGeometry& g) {

@@ -21,11 +21,12 @@ KernelList AllKernels(const Facts& facts) {
   KernelList all;
   using Family = KernelList (*)(const Facts&);
   // Of an operator the kernels of groups come first.
-  const Family families[] = {
-      QuantProductKernels, QuantCodeKernels,      ElementwiseKernels, ChainKernels,
-      MoveKernels,         CastKernels,           GatherKernels,      HalfKernels,
-      MatMulKernels,       MatMulBitsKernels,     ConvKernels,        PoolKernels,
-      AttentionKernels,    GroupAttentionKernels, RecurrentKernels,   RowKernels};
+  const Family families[] = {QuantProductKernels, QuantCodeKernels, ElementwiseKernels,
+                             ChainKernels,        MoveKernels,      CastKernels,
+                             GatherKernels,       HalfKernels,      MatMulKernels,
+                             MatMulBitsKernels,   WinogradKernels,  ConvKernels,
+                             PoolKernels,         AttentionKernels, GroupAttentionKernels,
+                             RecurrentKernels,    RowKernels};
   for (const Family family : families) {
     KernelList list = family(facts);
     all.insert(all.end(), list.begin(), list.end());
@@ -76,6 +77,15 @@ KernelList ProductVariants(const Facts& facts) {
       f.tile = rows;
       f.subgroup = false;
     });
+  }
+  if (facts->winograd != WinogradUse::kOff) {
+    const auto always = [](DeviceFacts& f) { f.winograd = WinogradUse::kAlways; };
+    add("any", WinogradKernels, always);
+    if (is_gpu)
+      add("128", WinogradKernels, [](DeviceFacts& f) {
+        f.winograd = WinogradUse::kAlways;
+        f.tile = 128;
+      });
   }
   if (is_gpu) {
     // More parts of a sum.

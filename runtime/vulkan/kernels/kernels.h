@@ -14,6 +14,7 @@ KernelList GatherKernels(const Facts& facts);        ///< Gather by indices of t
 KernelList HalfKernels(const Facts& facts);          ///< products in f16 (Compute::kF16)
 KernelList MatMulKernels(const Facts& facts);        ///< MatMul, Gemm
 KernelList MatMulBitsKernels(const Facts& facts);    ///< products with weights of few bits
+KernelList WinogradKernels(const Facts& facts);      ///< Conv 3x3 of stride 1
 KernelList ConvKernels(const Facts& facts);          ///< Conv, ConvTranspose
 KernelList PoolKernels(const Facts& facts);          ///< MaxPool, AveragePool, Resize, GridSample
 KernelList AttentionKernels(const Facts& facts);     ///< products around a Softmax, Attention

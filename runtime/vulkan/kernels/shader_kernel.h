@@ -10,6 +10,10 @@
 
 namespace infer::vulkan {
 
+/// Whether 3x3 convolutions go by Winograd's algorithm: the feature is off; it was not measured on
+/// such a device; where measurements say so; wherever it fits, for who measures.
+enum class WinogradUse : uint8_t { kOff, kUnmeasured, kByRule, kAlways };
+
 /// What a kernel may know of its device. Without `parts` kernels can be listed, not made.
 struct DeviceFacts {
   std::shared_ptr<DeviceParts> parts;
@@ -20,6 +24,7 @@ struct DeviceFacts {
   int64_t max_invocations = 128;  ///< of a workgroup
   int64_t shared_bytes = 16384;   ///< of a workgroup
   bool matrix = false;            ///< cooperative matrices: feature `matrix`
+  WinogradUse winograd = WinogradUse::kByRule;
   /// Workgroups that keep the device busy: products of fewer are split along their common axis.
   int64_t busy_groups = 1;
   /// Rows of a workgroup of a product, where such a shader fits; 0: by the product's extents.

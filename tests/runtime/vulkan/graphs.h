@@ -56,6 +56,8 @@ inline constexpr const char* kShaderGraphs[] = {
       dilations=[1,2]} })",
     R"(graph g(x: f32[2,300,9,11]) -> (y) { w = const f32[37,300,3,3] ~1 b = const f32[37] ~2 c =
       Conv(x, w, b) {pads=[1,1,1,1], strides=[2,1]} y = Sigmoid(c) })",
+    R"(graph g(x: f32[2,64,9,11], r: f32[2,72,9,11]) -> (y) { w = const f32[72,64,3,3] ~1 b = const
+      f32[72] ~2 c = Conv(x, w, b) {pads=[1,1,1,1]} s = Add(c, r) y = Relu(s) })",
     R"(graph g(x: f32[1,8,16,17]) -> (y) { w = const f32[32,4,3,3] ~1 y = Conv(x, w) {group=2,
       dilations=[2,2], auto_pad="SAME_UPPER"} })",
     R"(graph g(x: f32[1,8,50]) -> (y) { w = const f32[32,8,5] ~1 y = Conv(x, w) {strides=[2],

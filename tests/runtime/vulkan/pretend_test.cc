@@ -21,6 +21,7 @@ struct Pretended {
   std::vector<std::string> messages;
   VulkanOptions Options(VulkanOptions options = {}) {
     options.pretend = "discrete";
+    options.winograd_anywhere = true;
     options.transfer_bytes = 1;
     options.on_message = [this](std::string_view m) {
       const std::lock_guard lock(mutex);

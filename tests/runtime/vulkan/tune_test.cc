@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class VulkanTune : public testing::Test {
@@ -54,6 +55,7 @@ class VulkanTune : public testing::Test {
     ASSERT_TRUE(Compile(backend, g, true, compute));
     const auto [key, names] = Measured();
     EXPECT_GE(names.size(), at_least) << key;
+    names_ = names;
     for (size_t i = 0; i < names.size(); ++i) {
       SCOPED_TRACE(Cat(text, " by ", names[i]));
       std::ofstream(path_) << key << "\t" << i << "\t" << names[i] << "\t0.1\n";
@@ -78,6 +80,7 @@ class VulkanTune : public testing::Test {
   }
 
   const std::string path_;
+  std::vector<std::string> names_;  ///< candidates of the last check
 };
 
 constexpr const char* kMatMul =
@@ -95,6 +98,20 @@ TEST_F(VulkanTune, EveryCandidateIsRight) {
   const auto gpu = VulkanOver({.busy_groups = 8});
   if (!IsLeftToRelease(1, 2)) CheckCandidates(*gpu, kMatMul, 5);
   CheckCandidates(*gpu, kConv, 5);
+}
+
+/// Also where the rule sums directly.
+TEST_F(VulkanTune, WinogradIsACandidate) {
+  const char* graph =
+      R"(graph g(x: f32[1,20,9,13]) -> (y) { w = const f32[24,20,3,3] ~1 c = Conv(x, w)
+      {pads=[1,1,1,1]} y = Relu(c) })";
+  CheckCandidates(*VulkanOver(), graph, 3);
+  EXPECT_THAT(names_, Contains("vulkan:winograd:any"));
+  if (IsLeftToRelease(1, 2)) return;
+  CheckCandidates(*VulkanOver({.busy_groups = 8}), graph, 5);
+  EXPECT_THAT(names_, Contains("vulkan:winograd:128"));
+  CheckCandidates(*VulkanOver({.disable = {"winograd"}}), graph, 3);
+  EXPECT_THAT(names_, Not(Contains(HasSubstr("winograd:"))));
 }
 
 /// Some multiply in f16, others in f32.
@@ -124,10 +141,14 @@ TEST_F(VulkanTune, TheFileDecides) {
     std::ofstream(path_) << line;
     return kernel(false);
   };
-  EXPECT_EQ(with(Cat(key, "\t1\t", names.at(1), "\t0.1\n")), "vulkan:conv32");
-  EXPECT_EQ(with(Cat(key, "\t1\t", names.at(0), "\t0.1\n")), usual) << "another list";
-  EXPECT_EQ(with(Cat("0123", key, "\t1\t", names.at(1), "\t0.1\n")), usual) << "another build";
-  EXPECT_EQ(with(Cat(key, "\t1\n")), usual) << "damaged";
+  const auto at =
+      static_cast<size_t>(std::find(names.begin(), names.end(), "vulkan:conv:32") - names.begin());
+  ASSERT_LT(at, names.size()) << key;
+  EXPECT_EQ(with(Cat(key, "\t", at, "\t", names.at(at), "\t0.1\n")), "vulkan:conv32");
+  EXPECT_EQ(with(Cat(key, "\t", at, "\t", names.at(at - 1), "\t0.1\n")), usual) << "another list";
+  EXPECT_EQ(with(Cat("0123", key, "\t", at, "\t", names.at(at), "\t0.1\n")), usual)
+      << "another build";
+  EXPECT_EQ(with(Cat(key, "\t", at, "\n")), usual) << "damaged";
 }
 
 }  // namespace
