@@ -209,11 +209,12 @@ class StaticMode : public QuantizeMode {
     if (!r.weighed) return;
     const std::string by = Cat("by the cost table (", r.cost_table, ")");
     if (const RecipeCandidate* faster = LostElsewhere(r))
-      context.Warn(Cat("INT8 takes ", Share(faster->cost.elsewhere_us, r.fused.elsewhere_us),
-                       " of FP32's time in ONNX Runtime (here ", Share(faster->cost.us, r.fused.us),
-                       "), by cost tables. Without --target the file is for either of them, so that "
-                       "it computes in FP32 and only stores its weights in 8 bits; --target infer "
-                       "writes INT8"));
+      context.Warn(
+          Cat("INT8 takes ", Share(faster->cost.elsewhere_us, r.fused.elsewhere_us),
+              " of FP32's time in ONNX Runtime (here ", Share(faster->cost.us, r.fused.us),
+              "), by cost tables. Without --target the file is for either of them, so that "
+              "it computes in FP32 and only stores its weights in 8 bits; --target infer "
+              "writes INT8"));
     else if (StoresWeightsOnly(r))
       context.Warn(Cat("INT8 gains no time for sure ", by,
                        ": the result computes in FP32 and only stores its weights in 8 bits. The "
