@@ -62,8 +62,8 @@ TEST(Kernels, ManyShortRows) {
     }
 }
 
-/// Columns that fill and miss vectors, walked one by one or as one list: a NaN in one, infinities in
-/// others, one that holds nothing but -infinity.
+/// Columns that fill and miss vectors, walked one by one or as one list: a NaN in one, infinities
+/// in others, one that holds nothing but -infinity.
 TEST(Kernels, SoftmaxOfColumns) {
   for (std::string_view op : {"Softmax", "LogSoftmax"})
     for (const int64_t columns : {1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 24, 33, 49, 63, 65, 80})

@@ -201,8 +201,7 @@ Status RunReverseSequence(OpRun& run) {
   const Tensor& x = run.in(0);
   const int64_t batch = run.Int("batch_axis"), time = run.Int("time_axis");
   const bool named = (batch == 0 && time == 1) || (batch == 1 && time == 0);
-  if (x.rank() < 2 || !named)
-    return InvalidModel("batch_axis and time_axis are not 0 and 1");
+  if (x.rank() < 2 || !named) return InvalidModel("batch_axis and time_axis are not 0 and 1");
   const std::vector<int64_t> lengths = run.in(1).ToInts();
   const int64_t steps = x.dim(static_cast<int>(time)), second = x.dim(1);
   if (static_cast<int64_t>(lengths.size()) != x.dim(static_cast<int>(batch)))
