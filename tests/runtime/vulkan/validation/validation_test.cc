@@ -33,10 +33,12 @@ TEST(Validation, TheLayerSpeaks) {
 }
 
 TEST(Validation, NoMessageOverAllShaders) {
-  const VulkanOptions kinds[] = {
-      {},
-      {.enable = {"dot"}, .stage_all = true},
-      {.enable = {"dot"}, .busy_groups = 300, .pretend = "discrete", .transfer_bytes = 1}};
+  const VulkanOptions kinds[] = {{},
+                                 {.enable = {"dot"}, .stage_all = true},
+                                 {.enable = {"dot", "winograd"},
+                                  .busy_groups = 300,
+                                  .pretend = "discrete",
+                                  .transfer_bytes = 1}};
   for (const VulkanOptions& kind : kinds) {
     Messages messages;
     {
