@@ -1,7 +1,7 @@
 /// Conv 3x3 of stride 1 by Winograd's minimal filtering F(2x2, 3x3) in f32: 2.25 times fewer
 /// multiplications than the direct sum. One dispatch transforms tiles of the image, sixteen
-/// products over the channels are one more (conv.comp or conv_subgroup.comp, a group for each
-/// point), and a third transforms back, with bias and what follows.
+/// products over the channels are one more (conv.comp with a group for each point, or
+/// winograd_subgroup.comp), and a third transforms back, with bias and what follows.
 ///
 /// Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
 #include <algorithm>
